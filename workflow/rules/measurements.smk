@@ -7,7 +7,7 @@ def measured(*names):
 
 def joined_by(name):
     """The files of the measurements that a measurement is made of."""
-    return measured(*(one for one in MEASUREMENTS[name].reads if one in MEASUREMENTS))
+    return measured(*(other for other in MEASUREMENTS[name].reads if other in MEASUREMENTS))
 
 
 def read_by(name):
@@ -32,7 +32,7 @@ def read_by(name):
     if MASKS in declared.reads:
         inputs["masks"] = f"{RUNS}/masks/{{model}}/masks.json"
     if DATASETS in declared.reads:
-        # What trains learns from the data set of the calibration, evaluated or not.
+        # A measurement that trains learns from the calibration's data set, evaluated or not.
         learned = [STUDY.calibration] if declared.learns and STUDY.calibration else []
         inputs["documents"] = expand(
             "data/documents/{dataset}.parquet",
@@ -77,7 +77,7 @@ def options_of(wildcards, input, output):
     return " ".join([*given, *map(shlex.quote, input.get("measurements", []))])
 
 
-# What reads something else has a rule of its own, below.
+# Measurements that read something else have rules of their own, below.
 for measurement, declared in MEASUREMENTS.items():
     if not GIVEN.issuperset(declared.reads):
         continue

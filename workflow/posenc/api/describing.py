@@ -19,7 +19,7 @@ from posenc.models.references import INDEX, WEIGHTS, weight_files
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 NEEDS = (Need.LOSS, Need.PATTERNS, Need.REMOVABLE, Need.PACKED, Need.MAPS, Need.NORM_PATH)
-"""What is said of a model beside how its positions come in."""
+"""What is said about a model beside how its positions come in."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Entry:
     position
         How positions come in: by a table or a rotation.
     without_losses
-        Why it has none that are the library's; None if it has.
+        Why it has no losses that are the library's; None if it has.
     """
 
     key: str
@@ -53,12 +53,12 @@ class Entry:
 
 
 def entry_of(name: str, revision: str, taken: Collection[str]) -> Entry:
-    """Load a model of a folder or the hub, and write its entry.
+    """Load a model from a folder or the hub, and write its entry.
 
     Parameters
     ----------
     name, revision
-        As of :func:`posenc.load`; the hub's commit is looked up.
+        As for :func:`posenc.load`; the hub's commit is looked up.
     taken
         Keys that ``models`` has.
 
@@ -87,7 +87,7 @@ def entry_of(name: str, revision: str, taken: Collection[str]) -> Entry:
 
 
 def _source(name: str, place: Path) -> list[str]:
-    """Lines of where a model comes from, pinned by checksums or a commit."""
+    """Lines that say where a model comes from, pinned by checksums or a commit."""
     folder = Path(name)
     if not folder.is_dir():
         commit = place.name if COMMIT.fullmatch(place.name) else ""
@@ -106,35 +106,35 @@ def _source(name: str, place: Path) -> list[str]:
 
 
 def said(model: Model) -> list[str]:
-    """What was found of a model, in a few lines."""
+    """What was found out about a model, in a few lines."""
     assert model.verification is not None
     room = memory_of(model.network.config, type(model.network), {})
     return [*lines_of(model.name, model.verification.as_json()), str(room)]
 
 
 def looked_at(name: str, revision: str) -> list[str]:
-    """What is found of a folder or a model of the hub, in a few lines."""
+    """What is found out about a folder or a model of the hub, in a few lines."""
     return said(from_place(name, place_of(name, revision), is_kept=True))
 
 
-def lines_of(name: str, found: dict[str, Any]) -> list[str]:
+def lines_of(name: str, record: dict[str, Any]) -> list[str]:
     """What a verification says, in a few lines."""
-    kind = "decoder" if found["is_causal"] else "encoder"
-    sizes = f"{found['n_layers']} layers of {found['n_heads']} heads, d_model {found['d_model']}"
+    kind = "decoder" if record["is_causal"] else "encoder"
+    sizes = f"{record['n_layers']} layers of {record['n_heads']} heads, d_model {record['d_model']}"
     positions = {"none": "no positions that are known"}.get(
-        found["position"], f"positions by a {found['position']}"
+        record["position"], f"positions by a {record['position']}"
     )
-    can = found["can"]
+    can = record["can"]
     holds = [need for need in NEEDS if can.get(need, "") is None]
     lines = [
-        f"{name}: {found['model_type']}, {kind}, {sizes}, {positions}",
-        f"compared with transformers {found['library']}: {', '.join(holds) or 'nothing'} hold",
+        f"{name}: {record['model_type']}, {kind}, {sizes}, {positions}",
+        f"compared with transformers {record['library']}: {', '.join(holds) or 'nothing'} hold",
     ]
     lines += [f"not {need}: {can[need]}" for need in (*NEEDS, Need.TURNS) if can.get(need)]
     return lines
 
 
 def fetched(name: str) -> list[str] | None:
-    """What was found of a model when the workflow fetched it; None if it was not."""
+    """What was found out about a model when the workflow fetched it; None if it was not."""
     path = Path("data/models", name, VERIFICATION)
     return lines_of(name, read_json(path)) if path.is_file() else None

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 PARAMS = Path("params.yaml")
 UNBOUNDED = 2048
-"""Tokens at which texts are cut by default, of a model that sets no limit."""
+"""Tokens at which texts are cut by default, for a model that sets no limit."""
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A model that texts can be run on.
+    """A model that texts can be run through.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Model:
 
     @property
     def architecture(self) -> Architecture:
-        """What was found of the network."""
+        """What was found out about the network."""
         return of(self.network)
 
     @property
@@ -102,7 +102,7 @@ def project() -> Params | None:
 
 @functools.lru_cache(maxsize=1)
 def _read_params(path: Path, changed: int, size: int) -> Params:
-    """It takes a second to check all of it: once for each state of the file."""
+    """Checking all of it takes a second: once for each state of the file."""
     return load_params(path)
 
 
@@ -118,10 +118,10 @@ def load(
     Parameters
     ----------
     name
-        The first of these that there is: a model of ``params.yaml`` in the current folder, which
+        The first of these that exists: a model of ``params.yaml`` in the current folder, which
         the workflow has made; a folder in the hub's format, or with one GGUF file; an installed
         package that carries weights; a name of the hub. Or a model of the library that is in memory
-        already, in float32, whose attention goes through posenc from then.
+        already, in float32, whose attention goes through posenc from then on.
     revision
         Commit, tag or branch of the hub; not looked at elsewhere.
     tokenizer
@@ -164,7 +164,7 @@ def load(
 
 
 def from_place(name: str, place: Path, is_kept: bool = False) -> Model:
-    """As :func:`load`, of a folder or a GGUF file; weights may stay in the type of their files."""
+    """Like :func:`load`, from a folder or a GGUF file; weights may keep the type of their files."""
     with in_hub_format(place) as folder:
         check_place(name, folder)
         reading = _reading(name, folder)
@@ -176,7 +176,7 @@ def from_place(name: str, place: Path, is_kept: bool = False) -> Model:
 
 
 def _held(network: Any, tokenizer: Any) -> Model:
-    """A model of the library that somebody holds, with its tokenizer."""
+    """A model of the library that is in memory, with its tokenizer."""
     from transformers import PreTrainedModel
 
     from posenc.architectures.classes import begin_token, problem_of
@@ -201,10 +201,10 @@ def _held(network: Any, tokenizer: Any) -> Model:
         expected = [list(tokenizer(text)["input_ids"]) for text in TEXTS]
         if [own.encode(text).ids for text in TEXTS] != expected:
             raise ModelError(f"{name}: its tokenizer gives other tokens than its own tables")
-    found = _architecture(name, network)
+    architecture = _architecture(name, network)
     attention.register()
     network.set_attn_implementation(attention.NAME)
-    if found.has_losses:
+    if architecture.has_losses:
         own = with_begin(own, begin_token(network.config))
     return _checked(name, network.eval(), own, _reading_of(network.config))
 
@@ -253,7 +253,7 @@ def place_of(name: str, revision: str) -> Path:
 
 
 def _reading(name: str, folder: Path) -> Reading:
-    """What a folder's configuration says of how the model reads texts."""
+    """What a folder's configuration says about how the model reads texts."""
     config, _, _ = library_class(folder)
     reading = _reading_of(config)
     try:
@@ -274,10 +274,10 @@ def _reading_of(config: Any) -> Reading:
 
 
 def _checked(name: str, network: Any, tokenizer: Tokenizer, reading: Reading) -> Model:
-    """The model, once it was compared with the library."""
-    found = _architecture(name, network)
-    kind = "decoder" if found.has_losses else "encoder"
-    said = {"kind": kind, "position": found.position.kind}
+    """The model, after comparing it with the library."""
+    architecture = _architecture(name, network)
+    kind = "decoder" if architecture.has_losses else "encoder"
+    said = {"kind": kind, "position": architecture.position.kind}
     reading = reading.model_copy(update=said)
     texts = [tokenizer.encode(text).ids for text in TEXTS]
     try:

@@ -1,6 +1,6 @@
 """Texts run through a model: hidden states, queries, keys, patterns and losses by document.
 
-Documents are run one by one: nothing is padded, and what is next to a document does not touch it.
+Documents are run one by one: nothing is padded, and documents do not affect each other.
 """
 
 from __future__ import annotations
@@ -183,9 +183,9 @@ def run(
         Keep hidden states, queries and keys: about 12 bytes per layer, token and feature of
         ``d_model``. Without them, texts of any number can be run for their losses.
     max_tokens
-        Where texts are cut, special tokens included; by default the model's own, which a warning
-        says. More than the model has positions are for a condition, whose ``beyond`` says what
-        they get.
+        Where texts are cut, special tokens included; by default the model's own limit. A warning
+        says if any is cut. More tokens than the model has positions need a condition, whose
+        ``beyond`` says what they get.
 
     Returns
     -------
@@ -194,14 +194,13 @@ def run(
     Raises
     ------
     TypeError
-        If the model is none from :func:`posenc.load`.
+        If the model is not from :func:`posenc.load`.
     ValueError
-        If a text has no tokens, or ``max_tokens`` leaves none beside the special ones.
+        If ``texts`` is one text, a text has no tokens, or ``max_tokens`` leaves none beside the
+        special ones.
     ConditionError
         If a text is longer than the model's positions where no condition says what then, the
         network was changed, or patterns are not at hand under the condition.
-    ValueError
-        If ``texts`` is one text, or a text has no tokens.
 
     Examples
     --------
@@ -233,12 +232,12 @@ def run(
     with bar as progress, pause, torch.inference_mode():
         for document in ids:
             states, recording = _forward(on, document)
-            made: dict[str, Any] = {
+            tensors: dict[str, Any] = {
                 "hidden_states": states,
                 "queries": recording.queries,
                 "keys": recording.keys,
             }
-            arrays = {name: _array(made[name]) for name in kept if name != "patterns"}
+            arrays = {name: _array(tensors[name]) for name in kept if name != "patterns"}
             if "patterns" in kept:
                 arrays["patterns"] = _array(_patterns(on, document, recording))
             for name, array in arrays.items():
@@ -249,7 +248,7 @@ def run(
     return Run(
         model=model.name,
         condition=on.name,
-        tokens=[[model.tokenizer.id_to_token(one) or "" for one in row] for row in ids],
+        tokens=[[model.tokenizer.id_to_token(token_id) or "" for token_id in row] for row in ids],
         ids=[np.array(document, np.int64) for document in ids],
         nll=nll if model.is_decoder else None,
         _kept=kept,
@@ -258,7 +257,7 @@ def run(
 
 
 def _warn_of_windows(model: Model, on: Active, longest: int) -> None:
-    """A window of local attention tells positions, though they are taken away otherwise."""
+    """Warn that windows of local attention tell positions that a condition takes away."""
     if on.condition.position == "intact" or longest == 0:
         return
     if layers := model.architecture.window(longest):
@@ -270,7 +269,7 @@ def _warn_of_windows(model: Model, on: Active, longest: int) -> None:
 
 
 def check_network(model: Model, on: Active, patterns: bool = False) -> None:
-    """Refuse what would run, and be wrong."""
+    """Refuse what would run but be wrong."""
     network = model.network
     if network.training:
         raise ConditionError("the network is in training mode: model.network.eval() ends it")
@@ -285,7 +284,7 @@ def check_network(model: Model, on: Active, patterns: bool = False) -> None:
 
 
 def _absent(model: Model, on: Active, patterns: bool, activations: bool) -> dict[str, str]:
-    """Why something is not part of a run, by its name."""
+    """Why parts of a run are absent, by name."""
     absent = {}
     if not patterns:
         absent["patterns"] = "ask for them by posenc.run(..., patterns=True)"
@@ -313,7 +312,7 @@ def token_ids(model: Model, texts: Sequence[str], max_tokens: int | None = None)
     if max_tokens is not None and max_tokens < fewest:
         raise ValueError(f"max_tokens is {max_tokens}: {model.name} needs at least {fewest}")
     limit = max_tokens or model.reading.max_tokens
-    with contextlib.redirect_stderr(io.StringIO()):  # its bar, beside which there is ours
+    with contextlib.redirect_stderr(io.StringIO()):  # it has a bar of its own, beside ours
         table = tokenize(model.tokenizer, names, list(texts), limit, model.is_decoder)
     if cut := sum(table["truncated"].to_pylist()):
         warnings.warn(
@@ -355,7 +354,7 @@ def _forward(on: Active, document: list[int]) -> tuple[list[Tensor], Recording]:
 def _patterns(on: Active, document: list[int], recording: Recording) -> list[Tensor]:
     """Each layer's pattern under the condition, [n_heads, tokens, tokens].
 
-    As :func:`posenc.capture.patterns.patterns_under`, without a forward pass of its own.
+    Like :func:`posenc.capture.patterns.patterns_under`, without a forward pass of its own.
     """
     network = on.model.network
     branch = branch_of(network, on.condition.mask, on.masks)

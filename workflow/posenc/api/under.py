@@ -43,7 +43,7 @@ class Active:
     _attention: str = attention.NAME
 
     def put_on(self) -> None:
-        """Change the network, and look at each call of it."""
+        """Change the network, and check each call of it."""
         network = self.model.network
         with contextlib.ExitStack() as stack:
             stack.enter_context(applied(network, self.condition, self.masks))
@@ -59,7 +59,7 @@ class Active:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Take the condition off for a block, in which it is applied by what runs there."""
+        """Take the condition off for a block whose code applies it itself."""
         self.take_off()
         try:
             yield
@@ -68,12 +68,12 @@ class Active:
 
     def changed_attention(self) -> str | None:
         """What is wrong with the network's attention, if anything."""
-        found = self.model.network.config._attn_implementation
-        if found == self._attention:
+        implementation = self.model.network.config._attn_implementation
+        if implementation == self._attention:
             return None
         return (
-            f"the network's attention is now {found!r}, which knows no condition and records "
-            f"nothing: model.network.set_attn_implementation({self._attention!r}) undoes it"
+            f"the network's attention is now {implementation!r}, which knows no condition and "
+            f"records nothing: model.network.set_attn_implementation({self._attention!r}) undoes it"
         )
 
     def _check(self, module: nn.Module, positional: tuple, named: dict[str, Any]) -> None:
@@ -118,7 +118,7 @@ def _is_all_ones(mask: Any) -> bool:
 
 
 def check_model(model: object) -> None:
-    """Refuse what is no model, such as its name."""
+    """Refuse anything that is not a model, such as its name."""
     if not isinstance(model, Model):
         raise TypeError(f"the model is {model!r}: give posenc.load({model!r})")
 
@@ -127,7 +127,7 @@ _active: Active | None = None
 
 
 def active(model: Model) -> Active | None:
-    """The condition that a model is under, if it is under one."""
+    """The condition that a model is under, if any."""
     return _active if _active is not None and _active.model is model else None
 
 
@@ -163,7 +163,7 @@ def under(
     Raises
     ------
     TypeError
-        If the model is none from :func:`posenc.load`, or the condition or the mask is none of
+        If the model is not from :func:`posenc.load`, or the condition or the mask is none of
         these.
     ConditionError
         If there is no such condition, it does not fit the model, a learned mask is not there or
@@ -186,17 +186,17 @@ def under(
     if mask is not None:
         wanted, masks = in_place(wanted, mask), {**(masks or {}), mask.name: mask.learned}
         name = f"{name}, {mask}"
-    found = Active(model, name, wanted, _masks(model, name, wanted, masks or {}))
-    only = found.condition.only
+    entered = Active(model, name, wanted, _masks(model, name, wanted, masks or {}))
+    only = entered.condition.only
     if only is not None and (only == "decoder") != model.is_decoder:
-        raise ConditionError(f"{found.name} is for {only}s only, which {model.name} is not")
-    found.put_on()
-    _active = found
+        raise ConditionError(f"{entered.name} is for {only}s only, which {model.name} is not")
+    entered.put_on()
+    _active = entered
     try:
         yield model
     finally:
         _active = None
-        found.take_off()
+        entered.take_off()
 
 
 def _named(condition: str | Mapping[str, Any] | Condition) -> tuple[str, Condition]:
@@ -234,7 +234,7 @@ def _masks(
     problem = condition.problem(own.n_layers, own.n_heads, own.position.kind)
     if problem:
         raise ConditionError(f"{name}: {problem}")
-    masks = {one: given.get(one) or _learned(model, one) for one in condition.masks()}
+    masks = {mask: given.get(mask) or _learned(model, mask) for mask in condition.masks()}
     check_fit(model, masks)
     return masks
 

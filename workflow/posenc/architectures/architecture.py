@@ -1,4 +1,4 @@
-"""What is known of one loaded model, and what everything else in the package asks."""
+"""What is known about one loaded model; the rest of the package asks here."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Handle:
 
 @dataclass(eq=False)
 class Architecture:
-    """What was found of one loaded model; everything else in the package asks it and nothing else.
+    """What was found out about one loaded model; the rest of the package asks it alone.
 
     Attributes
     ----------
@@ -195,7 +195,7 @@ class Architecture:
         return self.causal and self.head is not None
 
     def window(self, tokens: int) -> list[int]:
-        """Layers in which a query of so long a document does not see all that it could."""
+        """Layers in which a query of a document this long does not see all that it could."""
         return [
             number for number, layer in enumerate(self.layers) if layer.sees(tokens) is not None
         ]
@@ -222,7 +222,7 @@ class Architecture:
         return None
 
     def lacks(self, *needs: Need) -> str | None:
-        """Why the first of some needs is not there; None where all are verified."""
+        """Why the first need that is not met is not there; None where all are verified."""
         for need in needs:
             if (reason := self.can.get(need)) is not None:
                 return f"{need}: {reason}"
@@ -286,5 +286,7 @@ def quiet(module: nn.Module, **options: Any) -> dict[str, Any]:
     """Options of a forward pass that keeps nothing, as far as the module takes them."""
     options = {"use_cache": False, "return_dict": True, **options}
     parameters = inspect.signature(module.forward).parameters
-    takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
+    takes_all = any(
+        parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()
+    )
     return {name: value for name, value in options.items() if takes_all or name in parameters}

@@ -128,8 +128,8 @@ class Observed:
 
     def function_of(self, mask: Tensor) -> Callable | None:
         """The mask function behind a mask; None if the model made the mask by itself."""
-        for made, function in self.masks:
-            if made.data_ptr() == mask.data_ptr():
+        for candidate, function in self.masks:
+            if candidate.data_ptr() == mask.data_ptr():
                 return function
         return None
 
@@ -141,7 +141,7 @@ _is_explicit = False
 
 
 def layer_of(module: nn.Module) -> int:
-    """The layer that a call of an attention module is of.
+    """The layer that a call of an attention module belongs to.
 
     A module that computes several layers, as where all share their weights, counts its calls.
     """

@@ -1,4 +1,4 @@
-"""Which class of the library a configuration is of, and what it says that is not run.
+"""Which library class a configuration belongs to, and what it asks for that is not run.
 
 The library is imported inside functions: what only reads files starts without it.
 """
@@ -54,7 +54,7 @@ def config_of(raw: Mapping[str, Any]) -> PretrainedConfig:
 def class_of(
     config: PretrainedConfig, raw: Mapping[str, Any]
 ) -> tuple[type[PreTrainedModel], dict[str, Any]]:
-    """The library's class of a configuration, and arguments of its constructor.
+    """The library's class for a configuration, and its constructor's arguments.
 
     A causal language model has its head, an encoder comes without head and pooler.
 
@@ -93,12 +93,12 @@ def class_of(
 
 def _name(names: Mapping[str, Any], kind: str) -> str | None:
     """The class of a type; the first, where there are several."""
-    found = names.get(kind)
-    return found[0] if isinstance(found, (tuple, list)) else found
+    entry = names.get(kind)
+    return entry[0] if isinstance(entry, (tuple, list)) else entry
 
 
 def problem_of(config: PretrainedConfig, raw: Mapping[str, Any]) -> str | None:
-    """What a configuration says that is not run, if anything."""
+    """What a configuration asks for that is not run, if anything."""
     kind = raw.get("position_embedding_type", "absolute")
     if kind not in ("absolute", "rotary", None):
         return f"has {kind!r} position embeddings, not learned absolute"
@@ -106,7 +106,7 @@ def problem_of(config: PretrainedConfig, raw: Mapping[str, Any]) -> str | None:
 
 
 def _rotations(parameters: Any) -> list[Mapping[str, Any]]:
-    """The rotations that a configuration speaks of: one, or one for each type of layer."""
+    """The rotations that a configuration names: one, or one for each type of layer."""
     if not isinstance(parameters, Mapping):
         return []
     nested = [part for part in parameters.values() if isinstance(part, Mapping)]
@@ -114,7 +114,7 @@ def _rotations(parameters: Any) -> list[Mapping[str, Any]]:
 
 
 def has_own_width(config: Any) -> bool:
-    """Whether heads have a width of their own, which need not be the model's shared out."""
+    """Whether heads have a width of their own, not necessarily an equal share of the model's."""
     try:
         return getattr(config, "head_dim", None) is not None
     except ValueError:  # by layer

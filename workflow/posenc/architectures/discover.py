@@ -44,18 +44,18 @@ _KEPT = "_posenc_architecture"
 
 
 def of(model: nn.Module) -> Architecture:
-    """The architecture of a model, which is discovered when it is asked for first.
+    """The architecture of a model, discovered when first asked for.
 
     Raises
     ------
     ArchitectureError
         If attention does not go through the library's interface, or layers cannot be told apart.
     """
-    found = model.__dict__.get(_KEPT)
-    if found is None:
-        found = discover(model)
-        model.__dict__[_KEPT] = found
-    return found
+    arch = model.__dict__.get(_KEPT)
+    if arch is None:
+        arch = discover(model)
+        model.__dict__[_KEPT] = arch
+    return arch
 
 
 def sample_ids(model: nn.Module, tokens: int = TOKENS) -> list[int]:
@@ -89,10 +89,10 @@ def discover(model: nn.Module) -> Architecture:
         if former != NAME:
             model.set_attn_implementation(NAME)
         with torch.inference_mode(), in_float32(model):
-            found = _looked_at(model, kind, ids)
-            if isinstance(found.position, Rotation):
-                find_turns(found, ids)
-            return found
+            arch = _looked_at(model, kind, ids)
+            if isinstance(arch.position, Rotation):
+                find_turns(arch, ids)
+            return arch
     # Whatever a model of the library raises on a text of six tokens.
     except (
         ValueError,
@@ -122,10 +122,10 @@ def _looked_at(model: nn.Module, kind: str, ids: Tensor) -> Architecture:
         for module in body.modules():
             if position.is_rotary(module):
                 hook = module.register_forward_hook(
-                    lambda one, given, named, output: called.append(
+                    lambda rotary, given, named, output: called.append(
                         (
-                            one,
-                            inspect.signature(one.forward).bind(*given, **named).arguments,
+                            rotary,
+                            inspect.signature(rotary.forward).bind(*given, **named).arguments,
                             output,
                         )
                     ),
@@ -148,19 +148,19 @@ def _looked_at(model: nn.Module, kind: str, ids: Tensor) -> Architecture:
     layers = [_layer(call, seen) for call in seen.calls]
     causal = _is_causal(kind, layers, seen)
     blocks = _blocks(body, [layer.module for layer in layers])
-    architecture = Architecture(
+    arch = Architecture(
         model=model, body=body, model_type=kind, causal=causal, layers=layers, blocks=blocks,
         embeddings=None, stream=None, position=NoPosition(), d_model=states[0].shape[-1],
         head=head,
     )  # fmt: skip
-    architecture.position = _position(architecture, ids, called)
-    _find_handles(architecture, ids, states[0])
-    architecture.row = _row(architecture)
-    return architecture
+    arch.position = _position(arch, ids, called)
+    _find_handles(arch, ids, states[0])
+    arch.row = _row(arch)
+    return arch
 
 
 def _body(model: nn.Module, kind: str, ids: Tensor) -> tuple[nn.Module, str | None]:
-    """The outermost module that gives hidden states but for the model itself, and its head.
+    """The outermost module, other than the model, that gives hidden states; and the head.
 
     Without a head, it is the model itself.
     """
@@ -248,12 +248,12 @@ def _blocks(body: nn.Module, modules: list[nn.Module]) -> Sequence[nn.Module]:
     return ()
 
 
-def _position(architecture: Architecture, ids: Tensor, called: list) -> Position:
+def _position(arch: Architecture, ids: Tensor, called: list) -> Position:
     """Where position enters: by a table that is looked up, or by rotary modules that are called."""
-    table = _table(architecture, ids)
+    table = _table(arch, ids)
     if called and table is not None:
         raise ArchitectureError(
-            f"{architecture.model_type}: positions enter both by a table and by rotation"
+            f"{arch.model_type}: positions enter both by a table and by rotation"
         )
     if table is not None:
         return table
@@ -265,21 +265,21 @@ def _position(architecture: Architecture, ids: Tensor, called: list) -> Position
         form = position.form_of(module, named, output)
         if form is not None:
             forms[modules.index(module), named.get("layer_type")] = form
-    return Rotation(modules, forms, positions_of(architecture.model.config) or 0)
+    return Rotation(modules, forms, positions_of(arch.model.config) or 0)
 
 
-def _table(architecture: Architecture, ids: Tensor) -> Table | None:
+def _table(arch: Architecture, ids: Tensor) -> Table | None:
     """The table of position embeddings that is looked up, and the rows that tokens get."""
-    body = architecture.body
-    found = [m for name, m in body.named_modules() if position.is_table(name, m)]
-    for module in found:
+    body = arch.body
+    tables = [m for name, m in body.named_modules() if position.is_table(name, m)]
+    for module in tables:
         rows = _rows_read(body, module, ids)
         if rows is None:
             continue
         first = rows[0]
         if rows != [first + step for step in range(len(rows))]:
             raise ArchitectureError(
-                f"{architecture.model_type}: its tokens get the rows {rows} of its position table, "
+                f"{arch.model_type}: its tokens get the rows {rows} of its position table, "
                 f"which do not follow one another"
             )
         skipped = getattr(module, "padding_idx", None)
@@ -292,7 +292,7 @@ def _table(architecture: Architecture, ids: Tensor) -> Table | None:
                 skipped = None
             elif again != with_rule:
                 raise ArchitectureError(
-                    f"{architecture.model_type}: with the token {skipped} in a text, its tokens "
+                    f"{arch.model_type}: with the token {skipped} in a text, its tokens "
                     f"get the rows {again} of its position table, by no rule that is known"
                 )
         return Table(module, first, skipped, _shift(body, module, ids, first))
@@ -329,23 +329,23 @@ def _shift(body: nn.Module, module: nn.Module, ids: Tensor, first: int) -> int:
     return rows[0] if rows else 0
 
 
-def _row(architecture: Architecture) -> dict[str, bool]:
+def _row(arch: Architecture) -> dict[str, bool]:
     """What the body is given with documents in one row, beside their ids."""
-    body = architecture.body
+    body = arch.body
     return {
         "position_ids": _takes(body, "position_ids"),
-        "token_type_ids": _takes(body, "token_type_ids") and not architecture.causal,
+        "token_type_ids": _takes(body, "token_type_ids") and not arch.causal,
     }
 
 
-def _find_handles(architecture: Architecture, ids: Tensor, state: Tensor) -> None:
+def _find_handles(arch: Architecture, ids: Tensor, state: Tensor) -> None:
     """Where the sum of the embeddings and the input of the first block pass."""
-    body, blocks = architecture.body, architecture.blocks
+    body, blocks = arch.body, arch.blocks
     if not blocks:
         return
     inside = {id(part) for block in blocks for part in block.modules()}
-    embedding = architecture.model.get_input_embeddings()
-    looked_up = {id(embedding), id(getattr(architecture.position, "module", None))}
+    embedding = arch.model.get_input_embeddings()
+    looked_up = {id(embedding), id(getattr(arch.position, "module", None))}
     took: list[nn.Module] = []
     gave: list[nn.Module] = []
     begun: list[bool] = []
@@ -369,8 +369,8 @@ def _find_handles(architecture: Architecture, ids: Tensor, state: Tensor) -> Non
                 stack.callback(module.register_forward_pre_hook(before).remove)
                 stack.callback(module.register_forward_hook(after).remove)
         body(ids, **quiet(body))
-    architecture.stream = Handle(gave[-1], True) if gave else Handle(blocks[0], False)
-    architecture.embeddings = Handle(took[0], False) if took else architecture.stream
+    arch.stream = Handle(gave[-1], True) if gave else Handle(blocks[0], False)
+    arch.embeddings = Handle(took[0], False) if took else arch.stream
 
 
 def _is_stream(given: Any, state: Tensor) -> bool:

@@ -22,11 +22,11 @@ def in_float32(model: nn.Module) -> Iterator[None]:
     Parameters
     ----------
     model
-        Changed in place during the block; nothing happens to one in float32.
+        Changed in place during the block; a float32 model stays as it is.
     """
     with contextlib.ExitStack() as stack:
         for module in model.modules():
-            if any(is_narrow(one.dtype) for one in module.parameters(recurse=False)):
+            if any(is_narrow(parameter.dtype) for parameter in module.parameters(recurse=False)):
                 if type(module) is nn.Embedding:  # its rows are widened, not all of its table
                     hook = module.register_forward_hook(lambda _, given, rows: rows.float())
                     stack.callback(hook.remove)

@@ -78,21 +78,21 @@ Passed = list[tuple[nn.Module, Tensor, Tensor]]
 """Modules with a vector of gains, what each was given, and what it gave."""
 
 
-def maps_of(found: Architecture, layer: int) -> Maps:
+def maps_of(arch: Architecture, layer: int) -> Maps:
     """The maps of a layer by their names, not proved; see :func:`check_maps`.
 
     Raises
     ------
     NotKnown
-        If there are none by a name that is known.
+        If none has a known name.
     """
-    own = found.layers[layer]
+    own = arch.layers[layer]
     sizes = (
         (own.n_heads, own.d_head),
         (own.n_key_value_heads, own.d_head),
         (own.n_key_value_heads, own.d_value),
     )
-    linear = _inputs(found, layer)
+    linear = _inputs(arch, layer)
     if len(linear) == 3:
         parts = [
             _heads(*_affine(module), *size) for module, size in zip(linear, sizes, strict=True)
@@ -104,16 +104,16 @@ def maps_of(found: Architecture, layer: int) -> Maps:
             raise NotKnown("the joint map of queries, keys and values has another width")
         cuts = [(w, b) for w, b in zip(weight.split(widths, 1), bias.split(widths), strict=True)]
         parts = [_heads(w, b, *size) for (w, b), size in zip(cuts, sizes, strict=True)]
-    output, bias = _affine(_output(found, layer))  # [n_heads * d_value, d_model], [d_model]
+    output, bias = _affine(_output(arch, layer))  # [n_heads * d_value, d_model], [d_model]
     query, key, value = parts
     return Maps(
         query * own.query_scale, key, value, output.unflatten(0, (own.n_heads, own.d_value)), bias
     )
 
 
-def _inputs(found: Architecture, layer: int) -> Sequence[nn.Module]:
+def _inputs(arch: Architecture, layer: int) -> Sequence[nn.Module]:
     """The modules that give queries, keys and values: three, or one that gives all."""
-    children = dict(found.layers[layer].module.named_children())
+    children = dict(arch.layers[layer].module.named_children())
     for names in SEPARATE_MAPS:
         if all(name in children for name in names):
             return [children[name] for name in names]
@@ -123,10 +123,10 @@ def _inputs(found: Architecture, layer: int) -> Sequence[nn.Module]:
     raise NotKnown(f"layer {layer} has no maps of queries, keys and values by a name that is known")
 
 
-def _output(found: Architecture, layer: int) -> nn.Module:
+def _output(arch: Architecture, layer: int) -> nn.Module:
     """The module that takes what the heads give, side by side."""
-    block = found.blocks[layer] if found.blocks else found.layers[layer].module
-    own = found.layers[layer].module
+    block = arch.blocks[layer] if arch.blocks else arch.layers[layer].module
+    own = arch.layers[layer].module
     for name, module in [*own.named_modules(), *block.named_modules()]:
         if name.rsplit(".", 1)[-1] in OUTPUT_MAPS and getattr(module, "weight", None) is not None:
             return module
@@ -155,7 +155,7 @@ def _heads(weight: Tensor, bias: Tensor, heads: int, width: int) -> Tensor:
 
 
 @torch.inference_mode()
-def check_maps(found: Architecture, ids: Tensor) -> tuple[str | None, str | None]:
+def check_maps(arch: Architecture, ids: Tensor) -> tuple[str | None, str | None]:
     """Prove the maps of all layers on a text, and the normalisations before them.
 
     Parameters
@@ -169,14 +169,14 @@ def check_maps(found: Architecture, ids: Tensor) -> tuple[str | None, str | None
         Why the maps, and the normalisations, are not what the attention uses; None if they are.
     """
     try:
-        layers = _pass(found, ids)
+        layers = _pass(arch, ids)
     except NotKnown as error:
         return str(error), str(error)
     maps: str | None = None
     path: str | None = None
     for number, layer in enumerate(layers):
         try:
-            _check_layer(found, number, layer.call, layer.x, layer.heads)
+            _check_layer(arch, number, layer.call, layer.x, layer.heads)
         except NotKnown as error:
             maps = maps or str(error)
         try:
@@ -187,7 +187,7 @@ def check_maps(found: Architecture, ids: Tensor) -> tuple[str | None, str | None
 
 
 @torch.inference_mode()
-def norms_before_maps(found: Architecture, ids: Tensor) -> list[Norm | None]:
+def norms_before_maps(arch: Architecture, ids: Tensor) -> list[Norm | None]:
     """What stands between the input of each block and its maps; None where there is nothing.
 
     Parameters
@@ -200,7 +200,7 @@ def norms_before_maps(found: Architecture, ids: Tensor) -> list[Norm | None]:
     NotKnown
         If that is no normalisation in closed form.
     """
-    return [layer.norm(number) for number, layer in enumerate(_pass(found, ids))]
+    return [layer.norm(number) for number, layer in enumerate(_pass(arch, ids))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,32 +224,32 @@ class _Layer:
         return norm_between(self.state, self.x, self.norms, what)
 
 
-def _pass(found: Architecture, ids: Tensor) -> list[_Layer]:
+def _pass(arch: Architecture, ids: Tensor) -> list[_Layer]:
     """Run a text, and keep what each layer is given on its way to its maps."""
-    if not found.blocks:
+    if not arch.blocks:
         raise NotKnown("its layers are no list of blocks")
-    linear = [_inputs(found, layer)[0] for layer in range(found.n_layers)]
-    outputs = [_output(found, layer) for layer in range(found.n_layers)]
+    linear = [_inputs(arch, layer)[0] for layer in range(arch.n_layers)]
+    outputs = [_output(arch, layer) for layer in range(arch.n_layers)]
     given: dict[int, Tensor] = {}
     with contextlib.ExitStack() as stack:
-        for modules in (linear, outputs, list(found.blocks)):
+        for modules in (linear, outputs, list(arch.blocks)):
             stack.enter_context(_first(modules, given))
-        norms = [stack.enter_context(norms_of(block.modules())) for block in found.blocks]
+        norms = [stack.enter_context(norms_of(block.modules())) for block in arch.blocks]
         stack.enter_context(attention.explicitly())
         seen = stack.enter_context(attention.observing())
-        found.begin()
-        found.body(ids, **quiet(found.body))
+        arch.begin()
+        arch.body(ids, **quiet(arch.body))
     return [
         _Layer(call, given[id(block)], given[id(x)], given[id(heads)], passed)
         for call, block, x, heads, passed in zip(
-            seen.calls, found.blocks, linear, outputs, norms, strict=True
+            seen.calls, arch.blocks, linear, outputs, norms, strict=True
         )
     ]
 
 
-def _check_layer(found: Architecture, layer: int, call: Call, x: Tensor, heads: Tensor) -> None:
+def _check_layer(arch: Architecture, layer: int, call: Call, x: Tensor, heads: Tensor) -> None:
     """Compare what the maps of a layer give with what was recorded."""
-    own = maps_of(found, layer)
+    own = maps_of(arch, layer)
     for name, weights, recorded in (
         ("queries", own.query, call.query),
         ("keys", own.key, call.key),
@@ -259,15 +259,15 @@ def _check_layer(found: Architecture, layer: int, call: Call, x: Tensor, heads: 
             raise NotKnown(f"{name} of layer {layer} are of a map of another width than its input")
         mapped = x @ weights[:, :-1] + weights[:, -1:]  # [heads, tokens, width]
         if name != "values":
-            mapped = _turned(found, layer, mapped)
-        scale = found.layers[layer].d_head ** -0.5
+            mapped = _turned(arch, layer, mapped)
+        scale = arch.layers[layer].d_head ** -0.5
         # Some types scale their queries themselves, and ask the attention for no more.
         if (
             name == "queries"
             and call.options.scaling == 1
             and _is_close(mapped * scale, recorded[0])
         ):
-            found.layers[layer] = replace(found.layers[layer], query_scale=scale)
+            arch.layers[layer] = replace(arch.layers[layer], query_scale=scale)
             continue
         if not _is_close(mapped, recorded[0]):
             raise NotKnown(f"{name} of layer {layer} are not its map times its input")
@@ -279,8 +279,8 @@ def _check_layer(found: Architecture, layer: int, call: Call, x: Tensor, heads: 
         raise NotKnown(f"the output map of layer {layer} is not given the heads side by side")
 
 
-def _turned(found: Architecture, layer: int, x: Tensor) -> Tensor:  # [heads, tokens, d_head]
-    rotation = found.position
+def _turned(arch: Architecture, layer: int, x: Tensor) -> Tensor:  # [heads, tokens, d_head]
+    rotation = arch.position
     if not isinstance(rotation, Rotation) or not rotation.layers:
         return x
     if layer in rotation.unknown:
@@ -314,7 +314,7 @@ def _first(modules: list[nn.Module], into: dict[int, Tensor]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def norms_of(modules: Iterable[nn.Module]) -> Iterator[Passed]:
-    """Keep what those of some modules with a vector of gains take and give, during a block."""
+    """Keep what each module with a vector of gains takes and gives, during a block."""
     passed: Passed = []
 
     def keep(module: nn.Module, inputs: tuple, output: Any) -> None:
@@ -330,7 +330,7 @@ def norms_of(modules: Iterable[nn.Module]) -> Iterator[Passed]:
 
 
 def norm_between(state: Tensor, x: Tensor, passed: Passed, what: str) -> Norm | None:
-    """The normalisation that makes a tensor of another one; None where both are the same.
+    """The normalisation that turns one tensor into another; None where both are the same.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """What a model with a table adds up before its first block: tokens, positions, and a constant.
 
-Nothing is believed of it: the sum is compared with what passes in the model itself.
+Nothing is taken on trust: the sum is compared with what passes through the model itself.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class Sums:
 
 
 @torch.inference_mode()
-def sums_of(found: Architecture, ids: Sequence[int]) -> Sums:
+def sums_of(arch: Architecture, ids: Sequence[int]) -> Sums:
     """The terms of the sum that a model makes of a text.
 
     Parameters
     ----------
-    found
+    arch
         The model.
     ids
         Tokens of the text that proves them.
@@ -59,13 +59,13 @@ def sums_of(found: Architecture, ids: Sequence[int]) -> Sums:
     NotKnown
         If there is no table, or the model makes another sum.
     """
-    table, embedding = found.position, found.model.get_input_embeddings()
+    table, embedding = arch.position, arch.model.get_input_embeddings()
     if not isinstance(table, Table):
         raise NotKnown("its positions are no table")
-    if found.embeddings is None:
+    if arch.embeddings is None:
         raise NotKnown("its layers are no list of blocks")
-    inside = {id(part) for block in found.blocks for part in block.modules()}
-    outside = [one for one in found.body.modules() if id(one) not in inside]
+    inside = {id(part) for block in arch.blocks for part in block.modules()}
+    outside = [module for module in arch.body.modules() if id(module) not in inside]
     summed: list[Tensor] = []
     given: list[Tensor] = []
 
@@ -73,24 +73,24 @@ def sums_of(found: Architecture, ids: Sequence[int]) -> Sums:
         summed.append(x)
         return x
 
-    hook = found.blocks[0].register_forward_pre_hook(
+    hook = arch.blocks[0].register_forward_pre_hook(
         lambda _, inputs, named: given.append(inputs[0] if inputs else named["hidden_states"]),
         with_kwargs=True,
     )
     device = embedding.weight.device
     text = torch.tensor([list(ids)], device=device)  # [1, tokens]
-    with in_float32(found.model):
+    with in_float32(arch.model):
         try:
-            with found.embeddings.changed(keep), norms_of(outside) as passed:
-                found.begin()
-                found.body(text, **quiet(found.body))
+            with arch.embeddings.changed(keep), norms_of(outside) as passed:
+                arch.begin()
+                arch.body(text, **quiet(arch.body))
         finally:
             hook.remove()
-        every = torch.arange(found.vocabulary_size, device=device)
+        every = torch.arange(arch.vocabulary_size, device=device)
         tokens = embedding(every)  # [vocabulary, d_model]
     weight = table.module.weight.detach().float()  # [rows, d_model]
     rows = torch.as_tensor(table.rows(ids), device=device)  # [tokens]
-    if tokens.shape[-1] != found.d_model or weight.shape[-1] != found.d_model:
+    if tokens.shape[-1] != arch.d_model or weight.shape[-1] != arch.d_model:
         raise NotKnown("its embeddings are of another width than its hidden states")
     rest = summed[0][0] - tokens[text[0]] - weight[rows]  # [tokens, d_model]
     constant, rounding = rest.mean(dim=0), CLOSE * float(summed[0].abs().max())

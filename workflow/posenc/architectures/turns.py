@@ -1,8 +1,8 @@
 """How each layer's queries and keys are turned, found by running its attention once more alone.
 
-The attention of a layer is given again what it was given, with the angles of position 0: what it
-compares then is content. That a turn of it by some pairs of features gives what was compared before
-is the proof of the pairs.
+Each layer's attention runs again on what it was given, with the angles of position 0: it then
+compares content. Pairs of features are proved if turning the content by them gives what was
+compared before.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ Angles = dict[int, tuple[int, str | None, Any]]
 """By the identity of a tensor that a rotary module gave: module, layer type, the same at 0."""
 
 
-def find_turns(found: Architecture, ids: Tensor) -> None:
-    """Note with a rotation how it turns each layer; ``ids`` [1, tokens]."""
-    rotation = found.position
+def find_turns(arch: Architecture, ids: Tensor) -> None:
+    """Note in a rotation how it turns each layer; ``ids`` [1, tokens]."""
+    rotation = arch.position
     assert isinstance(rotation, Rotation)
-    modules = [layer.module for layer in found.layers]
+    modules = [layer.module for layer in arch.layers]
     if len({id(module) for module in modules}) < len(modules):
         return  # shared ones would be called out of turn
     given: dict[int, Given] = {}
     with _given(modules, given), _outputs(rotation) as outputs, attention.observing() as seen:
-        found.begin()
-        found.body(ids, **quiet(found.body))
+        arch.begin()
+        arch.body(ids, **quiet(arch.body))
     with rotation.removed(), _outputs(rotation) as still:
-        found.body(ids, **quiet(found.body))
+        arch.body(ids, **quiet(arch.body))
     angles: Angles = {}
     for (number, kind, output), (_, _, at_zero) in zip(outputs, still, strict=True):
         pairs = (
@@ -50,11 +50,11 @@ def find_turns(found: Architecture, ids: Tensor) -> None:
     turns: list[Turned | None] = []
     unknown = set()
     for layer, (module, call) in enumerate(zip(modules, seen.calls, strict=True)):
-        turn = _turn(found, rotation, module, call, given[id(module)], angles)
+        turn = _turn(arch, rotation, module, call, given[id(module)], angles)
         if turn is _UNKNOWN:
             unknown.add(layer)
         turns.append(turn if isinstance(turn, Turned) else None)
-    found.position = replace(rotation, layers=turns, unknown=frozenset(unknown))
+    arch.position = replace(rotation, layers=turns, unknown=frozenset(unknown))
 
 
 _UNKNOWN = object()
@@ -91,7 +91,7 @@ def _outputs(rotation: Rotation) -> Iterator[list[tuple[int, str | None, Any]]]:
 
 
 def _turn(
-    found: Architecture,
+    arch: Architecture,
     rotation: Rotation,
     module: nn.Module,
     call: Call,
@@ -112,7 +112,7 @@ def _turn(
 
     args, named = given
     args, named = at_zero(args), {key: at_zero(value) for key, value in named.items()}
-    inner = [one for one in rotation.modules if any(one is part for part in module.modules())]
+    inner = [m for m in rotation.modules if any(m is part for part in module.modules())]
     if inner and not used:
         used.append((rotation.modules.index(inner[0]), None))
     if not used:
@@ -120,7 +120,7 @@ def _turn(
     try:
         with rotation.removed(), attention.observing() as seen:
             module(*args, **named)
-    # A module that wants more than what it was given in the pass.
+    # A module that needs more than it was given in the pass.
     except (TypeError, ValueError, RuntimeError, AttributeError, IndexError):
         return _UNKNOWN
     if len(seen.calls) != 1:

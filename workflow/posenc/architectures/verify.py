@@ -1,7 +1,7 @@
-"""What was discovered of a model, proved on the model itself in a few forward passes.
+"""What was discovered about a model, proved on the model itself in a few forward passes.
 
 The library's own eager attention, one document alone, is the truth. Each check gives a difference,
-and what does not hold is a reason why measurements that need it do not run.
+and one that fails is the reason why measurements that need it do not run.
 """
 
 from __future__ import annotations
@@ -78,19 +78,19 @@ class Verification:
 
     def as_json(self) -> dict[str, Any]:
         """What an artifact holds of it."""
-        found = self.architecture
+        arch = self.architecture
         return {
-            "model_type": found.model_type,
-            "is_causal": found.causal,
-            "position": found.position.kind,
-            "n_layers": found.n_layers,
-            "n_heads": found.n_heads,
-            "d_model": found.d_model,
-            "d_head": found.d_head,
-            "positions": found.positions,
+            "model_type": arch.model_type,
+            "is_causal": arch.causal,
+            "position": arch.position.kind,
+            "n_layers": arch.n_layers,
+            "n_heads": arch.n_heads,
+            "d_model": arch.d_model,
+            "d_head": arch.d_head,
+            "positions": arch.positions,
             "library": self.library,
             "checks": [asdict(check) for check in self.checks],
-            "can": {str(need): reason for need, reason in found.can.items()},
+            "can": {str(need): reason for need, reason in arch.can.items()},
         }
 
 
@@ -106,10 +106,10 @@ def verify(
     Parameters
     ----------
     model
-        Of the library; with weights of fewer bits it is run in float32 nevertheless.
+        Of the library; run in float32 even if its weights have fewer bits.
     documents
-        Token ids of some texts, as the library's own tokenizer gives them; by default some that
-        are made up.
+        Token ids of some texts, as the library's own tokenizer gives them; by default made-up
+        ones.
     row
         How documents are run in one row; None where that is not asked for.
 
@@ -120,76 +120,79 @@ def verify(
     """
     import transformers
 
-    found = of(model)
-    texts = [list(ids)[:MOST] for ids in documents if len(ids) > 1] or _made_up(found)
+    arch = of(model)
+    texts = [list(ids)[:MOST] for ids in documents if len(ids) > 1] or _made_up(arch)
     former, was_training = model.config._attn_implementation, model.training
     model.eval()
     try:
         with torch.inference_mode(), in_float32(model):
-            checks = _checked(found, texts, row)
+            checks = _checked(arch, texts, row)
     finally:
         if model.config._attn_implementation != former:
             model.set_attn_implementation(former)
         model.train(was_training)
-    verification = Verification(found, tuple(checks), transformers.__version__)
+    verification = Verification(arch, tuple(checks), transformers.__version__)
     for name in ("hidden states", "positions of tokens", "the future", "the restored model"):
         for check in checks:
             if check.name == name and not check.holds:
-                raise ArchitectureError(f"{found.model_type}: {check.problem}")
+                raise ArchitectureError(f"{arch.model_type}: {check.problem}")
     return verification
 
 
-def _made_up(found: Architecture) -> list[list[int]]:
-    ids = sample_ids(found.model, 16)
+def _made_up(arch: Architecture) -> list[list[int]]:
+    ids = sample_ids(arch.model, 16)
     return [ids[:11], ids[5:12], ids[2:13]]
 
 
-def _checked(found: Architecture, texts: list[list[int]], row: Row | None) -> list[Check]:
-    model, allowed = found.model, FLOAT32
+def _checked(arch: Architecture, texts: list[list[int]], row: Row | None) -> list[Check]:
+    model, allowed = arch.model, FLOAT32
     with _under(model, "eager"):
         theirs = [
             _whole(
-                found, ids, output_attentions=True, attention_mask=torch.ones_like(_ids(found, ids))
+                arch,
+                ids,
+                output_attentions=True,
+                attention_mask=torch.ones_like(_ids(arch, ids)),
             )
             for ids in texts
         ]
     with _under(model, NAME):
-        ours = [_whole(found, ids) for ids in texts]
+        ours = [_whole(arch, ids) for ids in texts]
         recordings = []
         with attention.explicitly():
             for ids in texts:
                 with attention.recording() as recording:
-                    _whole(found, ids)
+                    _whole(arch, ids)
                 recordings.append(recording)
     checks = [Check("hidden states", _apart(_states(ours), _states(theirs)), allowed)]
-    checks.append(_future(found, texts[0], allowed))
-    checks.append(_patterns(found, texts, recordings, theirs))
-    checks.append(_losses(found, texts, ours, theirs))
-    checks.append(_packed(found, texts, row, allowed))
-    checks.append(_removed(found, allowed))
-    checks.append(_blocks(found, texts[0], allowed))
+    checks.append(_future(arch, texts[0], allowed))
+    checks.append(_patterns(arch, texts, recordings, theirs))
+    checks.append(_losses(arch, texts, ours, theirs))
+    checks.append(_packed(arch, texts, row, allowed))
+    checks.append(_removed(arch, allowed))
+    checks.append(_blocks(arch, texts[0], allowed))
     with _under(model, NAME):
-        restored = [_whole(found, ids) for ids in texts]
+        restored = [_whole(arch, ids) for ids in texts]
     checks.append(Check("the restored model", _apart(_states(restored), _states(ours)), 0.0))
     by_name = {check.name: check for check in checks}
-    _conclude(found, by_name)
+    _conclude(arch, by_name)
     with _under(model, NAME):
-        maps, path = check_maps(found, _ids(found, texts[0]))
-    found.can |= {Need.MAPS: maps, Need.NORM_PATH: path}
+        maps, path = check_maps(arch, _ids(arch, texts[0]))
+    arch.can |= {Need.MAPS: maps, Need.NORM_PATH: path}
     return checks
 
 
-def _conclude(found: Architecture, checks: dict[str, Check]) -> None:
+def _conclude(arch: Architecture, checks: dict[str, Check]) -> None:
     """What holds, by need."""
-    kind, can = found.position.kind, found.can
+    kind, can = arch.position.kind, arch.can
     can[Need.PATTERNS] = checks["patterns"].problem
     can[Need.LOSS] = checks["losses"].problem
     can[Need.PACKED] = checks["packed documents"].problem
     can[Need.BLOCKS] = checks["inputs of blocks"].problem
     can[Need.REMOVABLE] = checks["positions taken away"].problem
-    is_plain = not any(o.softcap or o.has_sinks or o.has_bias for o in found.layers)
+    is_plain = not any(o.softcap or o.has_sinks or o.has_bias for o in arch.layers)
     can[Need.PRODUCTS] = None if is_plain else "its scores are capped, or have sinks or biases"
-    can[Need.TURNS] = getattr(found.position, "unturned", None)
+    can[Need.TURNS] = getattr(arch.position, "unturned", None)
     for need in (Need.TABLE, Need.ROTATION):
         can[need] = None if kind == need else f"its positions are {_WORDS[kind]}"
 
@@ -210,16 +213,16 @@ def _under(model: nn.Module, name: str):
             model.set_attn_implementation(former)
 
 
-def _ids(found: Architecture, ids: Sequence[int]) -> Tensor:
-    device = next(found.model.parameters()).device
+def _ids(arch: Architecture, ids: Sequence[int]) -> Tensor:
+    device = next(arch.model.parameters()).device
     return torch.tensor([list(ids)], device=device)  # [1, tokens]
 
 
-def _whole(found: Architecture, ids: Sequence[int], **options: Any) -> Any:
+def _whole(arch: Architecture, ids: Sequence[int], **options: Any) -> Any:
     """The model's output for one document alone."""
-    found.begin()
-    model = found.model
-    return model(_ids(found, ids), **quiet(model, output_hidden_states=True, **options))
+    arch.begin()
+    model = arch.model
+    return model(_ids(arch, ids), **quiet(model, output_hidden_states=True, **options))
 
 
 def _states(outputs: Sequence[Any]) -> list[list[Tensor]]:
@@ -229,57 +232,57 @@ def _states(outputs: Sequence[Any]) -> list[list[Tensor]]:
 def _apart(ours: Sequence[Sequence[Tensor]], theirs: Sequence[Sequence[Tensor]]) -> float:
     """The largest difference of hidden states, relative to the largest of their layer."""
     worst = 0.0
-    for one, other in zip(ours, theirs, strict=True):
-        for a, b in zip(one, other, strict=True):
+    for our_states, their_states in zip(ours, theirs, strict=True):
+        for a, b in zip(our_states, their_states, strict=True):
             scale = float(b.abs().max()) or 1.0
             worst = max(worst, float((a.float() - b.float()).abs().max()) / scale)
     return worst if worst == worst else float("inf")
 
 
-def _future(found: Architecture, ids: list[int], allowed: float) -> Check:
+def _future(arch: Architecture, ids: list[int], allowed: float) -> Check:
     """Another last token changes no earlier state of a decoder, and does of an encoder."""
-    other = [*ids[:-1], next(one for one in sample_ids(found.model, 9) if one != ids[-1])]
-    with _under(found.model, NAME):
-        pair = [_whole(found, text).hidden_states for text in (ids, other)]
+    other = [*ids[:-1], next(t for t in sample_ids(arch.model, 9) if t != ids[-1])]
+    with _under(arch.model, NAME):
+        pair = [_whole(arch, text).hidden_states for text in (ids, other)]
     cut = [[state[:, :-1] for state in states] for states in pair]
     apart = _apart([cut[0]], [cut[1]])
-    if found.causal:
+    if arch.causal:
         return Check("the future", apart, allowed)
     if apart > allowed:
         return Check("the future", 0.0, allowed)
     return Check("the future", None, allowed, "no token sees a later one")
 
 
-def _bias(found: Architecture, layer: int, tokens: int) -> Tensor | None:
+def _bias(arch: Architecture, layer: int, tokens: int) -> Tensor | None:
     """What the layer's mask adds to its scores, [tokens, tokens]; None if it is the model's own."""
-    return mask_bias(found, layer, tokens, next(found.model.parameters()).device)
+    return mask_bias(arch, layer, tokens, next(arch.model.parameters()).device)
 
 
-def mask_bias(found: Architecture, layer: int, tokens: int, device: Any) -> Tensor | None:
-    """The mask of a layer as what is added to its scores, float32 [tokens, tokens].
+def mask_bias(arch: Architecture, layer: int, tokens: int, device: Any) -> Tensor | None:
+    """The mask of a layer as a bias on its scores, float32 [tokens, tokens].
 
-    None where the model makes a mask of its own, which nobody here knows.
+    None where the model makes a mask of its own, which is not known here.
     """
-    own = found.layers[layer]
+    own = arch.layers[layer]
     if own.mask is None:
         return None
     if (sees := own.sees(tokens)) is not None:
         return torch.where(sees, 0.0, -torch.inf).to(device)
     bias = torch.zeros(tokens, tokens, device=device)  # [tokens, tokens]
-    return bias.fill_(-torch.inf).triu_(1) if found.causal else bias
+    return bias.fill_(-torch.inf).triu_(1) if arch.causal else bias
 
 
 def _patterns(
-    found: Architecture, texts: list[list[int]], recordings: list[Any], theirs: list[Any]
+    arch: Architecture, texts: list[list[int]], recordings: list[Any], theirs: list[Any]
 ) -> Check:
     worst = 0.0
     for ids, recording, output in zip(texts, recordings, theirs, strict=True):
-        patterns = [one for one in getattr(output, "attentions", None) or () if one is not None]
-        if len(patterns) != found.n_layers:
-            reason = f"the library gives {len(patterns)} patterns of {found.n_layers} layers"
+        patterns = [p for p in getattr(output, "attentions", None) or () if p is not None]
+        if len(patterns) != arch.n_layers:
+            reason = f"the library gives {len(patterns)} patterns of {arch.n_layers} layers"
             return Check("patterns", None, PATTERN, reason)
         for layer, expected in enumerate(patterns):
-            bias = _bias(found, layer, len(ids))
+            bias = _bias(arch, layer, len(ids))
             if bias is None:
                 reason = f"layer {layer} makes a mask of its own"
                 return Check("patterns", None, PATTERN, reason)
@@ -292,40 +295,40 @@ def _patterns(
 
 
 def _losses(
-    found: Architecture, texts: list[list[int]], ours: list[Any], theirs: list[Any]
+    arch: Architecture, texts: list[list[int]], ours: list[Any], theirs: list[Any]
 ) -> Check:
     """Logits from the states after the final norm, against the library's own."""
-    if not found.causal:
+    if not arch.causal:
         return Check("losses", None, FLOAT32, "no language-model head")
-    if found.head is None:
+    if arch.head is None:
         return Check("losses", None, FLOAT32, "no language-model head")
     worst = 0.0
-    with _under(found.model, NAME):
+    with _under(arch.model, NAME):
         for ids, output, expected in zip(texts, ours, theirs, strict=True):
             targets = torch.tensor(ids[1:], device=expected.logits.device)  # [tokens - 1]
             wanted = functional.cross_entropy(expected.logits[0, :-1].float(), targets)
             last = output.hidden_states[-1][0]  # [tokens, d_model]
-            logits = found.logits(last)  # [tokens, vocabulary]
+            logits = arch.logits(last)  # [tokens, vocabulary]
             own = functional.cross_entropy(logits[:-1].float(), targets)
             worst = max(worst, abs(float(own - wanted)) / max(1.0, float(wanted)))
     return Check("losses", worst, FLOAT32)
 
 
-def _packed(found: Architecture, texts: list[list[int]], row: Row | None, allowed: float) -> Check:
+def _packed(arch: Architecture, texts: list[list[int]], row: Row | None, allowed: float) -> Check:
     """Documents in one row against each alone."""
     name = "packed documents"
     if row is None:
         return Check(name, None, allowed, "not looked at")
-    for layer, own in enumerate(found.layers):
+    for layer, own in enumerate(arch.layers):
         if own.mask is None:
             return Check(name, None, allowed, f"layer {layer} makes a mask of its own")
-    with _under(found.model, NAME):
+    with _under(arch.model, NAME):
         alone = [
-            found.body(_ids(found, ids), **quiet(found.body, output_hidden_states=True))
+            arch.body(_ids(arch, ids), **quiet(arch.body, output_hidden_states=True))
             for ids in texts
         ]
         try:
-            joint = row(found.model, texts)
+            joint = row(arch.model, texts)
         except (RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
             reason = f"several documents in a row do not run ({type(error).__name__})"
             return Check(name, None, allowed, reason)
@@ -333,29 +336,29 @@ def _packed(found: Architecture, texts: list[list[int]], row: Row | None, allowe
     return Check(name, _apart([joint.hidden_states], [joined]), allowed)
 
 
-def _removed(found: Architecture, allowed: float) -> Check:
+def _removed(arch: Architecture, allowed: float) -> Check:
     """Without position a repeated token is the same everywhere; an encoder follows the order."""
     name = "positions taken away"
-    if isinstance(found.position, NoPosition):
+    if isinstance(arch.position, NoPosition):
         reason = "positions enter neither by a table nor by a rotation that is known"
         return Check(name, None, allowed, reason)
-    if found.window(TOKENS):
+    if arch.window(TOKENS):
         reason = f"layers see fewer than {TOKENS} tokens, which tells positions"
         return Check(name, None, allowed, reason)
-    ids = sample_ids(found.model, TOKENS)
+    ids = sample_ids(arch.model, TOKENS)
     order = [(3 * place + 1) % TOKENS for place in range(TOKENS)]
-    with _under(found.model, NAME), attention.without_sinks(), found.removed():
-        apart = _same_everywhere(found, ids[0]) if found.causal else _moves(found, ids, order)
+    with _under(arch.model, NAME), attention.without_sinks(), arch.removed():
+        apart = _same_everywhere(arch, ids[0]) if arch.causal else _moves(arch, ids, order)
     return Check(name, apart, allowed)
 
 
-def _same_everywhere(found: Architecture, token: int) -> float:
-    """How far states, queries and keys of one token again and again are from being the same.
+def _same_everywhere(arch: Architecture, token: int) -> float:
+    """How far states, queries and keys of one repeated token are from being the same.
 
     States alone would not tell a rotation: whatever the weights are, a mean of equal values is one.
     """
     with attention.recording() as recording:
-        states = list(_whole(found, [token] * TOKENS).hidden_states)
+        states = list(_whole(arch, [token] * TOKENS).hidden_states)
     compared = [
         x.transpose(1, 2).flatten(2)  # [1, tokens, n_heads * d_head]
         for part in (recording.queries, recording.keys)
@@ -365,27 +368,27 @@ def _same_everywhere(found: Architecture, token: int) -> float:
     return _apart([everything], [[x[:, :1].expand_as(x) for x in everything]])
 
 
-def _moves(found: Architecture, ids: list[int], order: list[int]) -> float:
+def _moves(arch: Architecture, ids: list[int], order: list[int]) -> float:
     """How far states are from following a permutation of the tokens."""
-    straight = _whole(found, ids).hidden_states
-    permuted = _whole(found, [ids[place] for place in order]).hidden_states
+    straight = _whole(arch, ids).hidden_states
+    permuted = _whole(arch, [ids[place] for place in order]).hidden_states
     return _apart([permuted], [[state[:, order] for state in straight]])
 
 
-def _blocks(found: Architecture, ids: list[int], allowed: float) -> Check:
+def _blocks(arch: Architecture, ids: list[int], allowed: float) -> Check:
     """What each block is given first, against the hidden states."""
     name = "inputs of blocks"
-    if not found.blocks:
+    if not arch.blocks:
         return Check(name, None, allowed, "its layers are no list of blocks")
     given: list[Any] = []
-    with _under(found.model, NAME), contextlib.ExitStack() as stack:
-        for block in found.blocks:
+    with _under(arch.model, NAME), contextlib.ExitStack() as stack:
+        for block in arch.blocks:
             hook = block.register_forward_pre_hook(lambda _, inputs: given.append(inputs[:1]))
             stack.callback(hook.remove)
-        output = found.body(_ids(found, ids), **quiet(found.body, output_hidden_states=True))
+        output = arch.body(_ids(arch, ids), **quiet(arch.body, output_hidden_states=True))
     states = list(output.hidden_states)
-    taken = [one[0] for one in given if one and isinstance(one[0], Tensor)]
-    if len(taken) != found.n_layers or any(a.shape != states[0].shape for a in taken):
+    taken = [x[0] for x in given if x and isinstance(x[0], Tensor)]
+    if len(taken) != arch.n_layers or any(a.shape != states[0].shape for a in taken):
         return Check(name, None, allowed, "its blocks are not given the hidden states first")
     ours = [*taken, output.last_hidden_state]
     return Check(name, _apart([ours], [states]), 0.0)

@@ -24,21 +24,21 @@ TOOLS = frozenset({
 })  # fmt: skip
 """Packages that plan, fetch, check and print: no number comes from them."""
 DISTRIBUTIONS = {"PIL": "pillow", "picard": "python-picard", "sklearn": "scikit-learn"}
-"""Names of packages that are installed under another one."""
+"""Packages that are installed under another name."""
 _ENDS_AS_COMMAND = re.compile(r'(?m)^if __name__ == "__main__":\n(?:    .*\n|\n)*?    run\(')
 _DISCOVERS = re.compile(r'discovered\("([\w.]+)", "(\w+)"\)')
 """A call of :func:`posenc.artifacts.discovery.discovered`."""
 
 
 RUNNER = ROOT / "workflow" / "job.py"
-"""What runs every step: the settings that it computes with are there."""
+"""Runs every step; the settings that a step computes with are there."""
 PLANNED: dict[str, dict[str, Any]] = {}
 """In a job, the code of its step and of others that it names, as it was planned."""
 
 
 @functools.cache
 def _graph() -> grimp.ImportGraph:
-    import grimp  # a quarter of a second, which no job needs
+    import grimp  # takes a quarter of a second; no job needs it
 
     return grimp.build_graph("posenc", cache_dir=None, include_external_packages=True)
 
@@ -56,7 +56,7 @@ def _text(path: Path) -> str:
 
 @functools.cache
 def _data_files() -> dict[Path, tuple[str, str]]:
-    """What the package has beside modules, such as templates, and how a text names each."""
+    """The package's files beside modules, such as templates, and how a text names each."""
     return {
         path: (f'"{path.name}"', f'}}{"".join(path.suffixes)}"')
         for path in sorted(PACKAGE.rglob("*"))
@@ -80,19 +80,19 @@ def _upstream(module: str) -> frozenset[str]:
     """A module, all that it imports or discovers, and the packages that these are in."""
     if module not in _graph().modules:
         raise ValueError(f"there is no module {module}")
-    found: set[str] = set()
+    names: set[str] = set()
     todo = {module}
     while todo:
         name = todo.pop()
-        found.add(name)
-        todo |= _needed_by(name) - found
-    return frozenset(found)
+        names.add(name)
+        todo |= _needed_by(name) - names
+    return frozenset(names)
 
 
-# Once a module, not once for each step that it is part of: half a second of every run.
+# Once per module, not per step that it is part of: this saves half a second of every run.
 @functools.cache
 def _needed_by(module: str) -> frozenset[str]:
-    """What a module imports or discovers, and the package that it is in; of others, nothing."""
+    """What a module imports or discovers, and its package; nothing for modules of others."""
     if module.split(".")[0] != "posenc":
         return frozenset()
     package = {module.rpartition(".")[0]} - {""}
@@ -122,8 +122,8 @@ def files(module: str) -> list[str]:
     Returns
     -------
     list of str
-        Sorted paths from the project's root: modules, the packages that hold them, and what these
-        name of the package's other files, such as templates.
+        Sorted paths from the project's root: modules, the packages that hold them, and other files
+        of the package that these name, such as templates.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A job from its start to its receipt: nothing that it reads may move meanwhile."""
+"""A job from its start to its receipt: nothing that it reads may change meanwhile."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(options: Options, command: Sequence[str], plan: Mapping[str, Any]) -> No
     Raises
     ------
     SystemExit
-        With the step's own code; 1 where something that it read moved.
+        With the step's own code; 1 if something that it read changed.
     """
     with working(Path()):
         try:
@@ -80,15 +80,15 @@ def _run(options: Options, command: Sequence[str], plan: Mapping[str, Any]) -> N
     _refuse_moved(rule, before, marks, contents)
     if place is None:
         return
-    made = [path for path in options["outputs"] if Path(path) != place]
-    made += [
+    paths = [path for path in options["outputs"] if Path(path) != place]
+    paths += [
         os.fspath(path)
         for folder in options.get("folders", ())
         for path in sorted(Path(folder).rglob("*"))
         if path.is_file()
     ]
-    outputs = receipts.digests(made, contents.digest)
-    for path in made:
+    outputs = receipts.digests(paths, contents.digest)
+    for path in paths:
         outputs |= receipts.parts_of(Path(path))
     receipt = Receipt(rule, said, before, outputs, dict(plan["versions"]))
     receipt.write(place)
@@ -110,7 +110,7 @@ def _is_kept(
 def _refuse_moved(
     rule: str, before: Mapping[str, str], marks: Mapping[str, Any], contents: Contents
 ) -> None:
-    """Stop where a file is another than before, or was another meanwhile.
+    """Stop if a file differs from before, or differed meanwhile.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def _refuse_moved(
     """
     for path, digest in before.items():
         now, then = signature(path), marks[path]
-        # A hard link, or other rights, change the date of the status alone.
+        # A hard link or new permissions change only the date of the status.
         if now is not None and now[:3] == then[:3] and contents.digest(path) == digest:
             continue
         raise ArtifactError(

@@ -1,8 +1,7 @@
-"""Finished results by another name, so that none is lost: hard links, which take no room.
+"""Second names for finished results, so that none is lost: hard links, which take no space.
 
-A run that fails, DVC (before a stage, or at ``dvc checkout``) and people remove files. What was
-removed is put back where its receipt still says what is there now. One result is kept for each job,
-the last one.
+Failed runs, DVC (before a stage, or at ``dvc checkout``) and people remove files. What was removed
+is put back if its receipt still says what is there now. Of each job, only the last result is kept.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def keep(path: Path, receipt: Receipt) -> None:
     path
         The receipt's.
     receipt
-        What it says; its outputs are there and whole.
+        The receipt itself; its outputs are there and whole.
     """
     with contextlib.suppress(OSError):
         for name, sha256 in receipt.outputs.items():
@@ -103,36 +102,36 @@ def _stands(name: str) -> bool:
 
 
 def every(study: str = "*") -> list[tuple[Path, Receipt]]:
-    """Receipts of kept results, by the paths that they have in their place.
+    """Receipts of kept results, each with its path in the project.
 
     Parameters
     ----------
     study
-        A study's name, for its own and those that studies share; else of all studies.
+        A study's name, for its own receipts and those that studies share; by default, all studies.
     """
-    found = []
+    results = []
     for folder in ("data", f"data/studies/{study}"):
         for path in sorted(PLACE.glob(f"{folder}/{receipts.FOLDER}/**/*.json")):
             if not path.name.startswith(".") and (receipt := receipts.read(path)) is not None:
-                found.append((path.relative_to(PLACE), receipt))
-    return found
+                results.append((path.relative_to(PLACE), receipt))
+    return results
 
 
 def restore_all(
     contents: Contents, study: str, say: Callable[[str], None], within_dvc: bool = False
 ) -> None:
-    """Put back what was removed or replaced, and is what would be made now.
+    """Put back what was removed or replaced, if it is what would be made now.
 
     Parameters
     ----------
     contents
         What is there.
     study
-        The name of the study whose results it is about.
+        The name of the study whose results these are.
     say
         Receives one line, if anything came back.
     within_dvc
-        Put back also what is not current: DVC has removed the outputs of a stage, of which jobs
+        Also put back what is not current: DVC has removed the outputs of a stage, of which jobs
         keep the runs that are current.
     """
     lacking = {}
@@ -141,7 +140,7 @@ def restore_all(
         if not is_whole or receipts.read(path) != receipt:
             lacking[path] = receipt
     back = 0
-    while lacking:  # what comes back may be what another result was made of
+    while lacking:  # another result may have been made of what comes back
         ready = [
             path
             for path, receipt in lacking.items()

@@ -40,7 +40,7 @@ class Number:
 
 @dataclass(frozen=True)
 class NotRun:
-    """There is no number, and why."""
+    """Why there is no number."""
 
     reason: str
 
@@ -59,8 +59,8 @@ class Quantities:
     Attributes
     ----------
     read
-        From what a measured file, or a run in it, holds to its numbers by quantity. None where
-        :mod:`posenc.report.collection` has a way of its own.
+        Turns the content of a measured file, or of a run in it, into numbers by quantity. None
+        where :mod:`posenc.report.collection` has a way of its own.
     names
         The quantities that it has where it was not run.
     words
@@ -93,19 +93,19 @@ def estimate(
 
 def percent(value: Mapping[str, Any] | float | None, reason: str = "it is not defined") -> Entry:
     """A share, or a difference of shares, in percent, as such numbers are published."""
-    found = estimate(value, reason)
-    if isinstance(found, NotRun):
-        return found
-    if found.low is None or found.high is None:
-        return Number(100 * found.value)
-    return Number(100 * found.value, 100 * found.low, 100 * found.high)
+    share = estimate(value, reason)
+    if isinstance(share, NotRun):
+        return share
+    if share.low is None or share.high is None:
+        return Number(100 * share.value)
+    return Number(100 * share.value, 100 * share.low, 100 * share.high)
 
 
-def facts_of(one: Mapping[str, Any], read: Reader, names: Iterable[str]) -> Facts:
+def facts_of(measurement: Mapping[str, Any], read: Reader, names: Iterable[str]) -> Facts:
     """The numbers of a measurement; ``NotRun`` where it was not run."""
-    if one["status"] != "measured":
-        return dict.fromkeys(names, NotRun(one["reason"]))
-    return read(one)
+    if measurement["status"] != "measured":
+        return dict.fromkeys(names, NotRun(measurement["reason"]))
+    return read(measurement)
 
 
 def with_spoken(spoken: Iterable[T], measured: Iterable[T]) -> list[T]:

@@ -21,7 +21,7 @@ class _Returned(Exception):
 
 @torch.inference_mode()
 def block_output(model: nn.Module, documents: Documents, layer: int, state: Tensor) -> Tensor:
-    """What a block makes of an input; no block that follows is run.
+    """What a block returns for an input; the blocks after it are not run.
 
     Parameters
     ----------
@@ -38,10 +38,10 @@ def block_output(model: nn.Module, documents: Documents, layer: int, state: Tens
     -------
     [tokens, d_model].
     """
-    found = []
+    outputs = []
 
     def stop(module: nn.Module, inputs: tuple, output: Tensor) -> None:  # [1, tokens, d_model]
-        found.append(output[0])
+        outputs.append(output[0])
         raise _Returned
 
     hook = blocks(model)[layer].register_forward_hook(stop)
@@ -51,7 +51,7 @@ def block_output(model: nn.Module, documents: Documents, layer: int, state: Tens
         pass
     finally:
         hook.remove()
-    return found[0]
+    return outputs[0]
 
 
 @torch.inference_mode()

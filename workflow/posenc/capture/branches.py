@@ -41,14 +41,14 @@ def lengths_of(documents: Documents) -> list[int]:
 
 @dataclass
 class Branch:
-    """The mask of one condition, and the tensors that it has been made into.
+    """The mask of one condition, and the tensors made from it.
 
     Attributes
     ----------
     mask
         What it does; None for nothing.
     learned
-        The learned bias that the mask names, if it does.
+        The learned bias that the mask names, if any.
     """
 
     mask: Mask | None
@@ -139,10 +139,10 @@ class Branch:
             bias = self._bias(layer, longest, device)
             return {**NO_CHANGE, "bias": bias, "score_factor": factor}
         if self.is_hashed:
-            made = self._make(layer, documents, longest, device)
+            tensors = self._make(layer, documents, longest, device)
         else:
-            made = self._kept(layer, lengths, longest, device)
-        return made if factor is None else {**made, "score_factor": factor}
+            tensors = self._kept(layer, lengths, longest, device)
+        return tensors if factor is None else {**tensors, "score_factor": factor}
 
     def inverse_temperature(self, layer: int, device) -> Tensor | None:
         """What the scores are multiplied by, [1, n_heads, 1, 1], where there are temperatures."""
@@ -156,7 +156,7 @@ class Branch:
         return factor[None, :, None, None].to(device)
 
     def _kept(self, layer: int, lengths: Sequence[int], longest: int, device) -> dict:
-        """As :meth:`tensors`, from what was made for documents of such lengths before."""
+        """As :meth:`tensors`, from what was made before for documents of these lengths."""
         sizes = tuple(lengths) if min(lengths) < longest else (longest,)
         key = (layer, longest, sizes)
         if key not in self._made:
@@ -179,14 +179,16 @@ class Branch:
             self._padded(self.change(layer, length, ids), length, longest)
             for length, ids in map(_length_and_ids, [longest] if self.is_shared else documents)
         ]
-        made = {
-            name: None if each[0][name] is None else torch.stack([one[name] for one in each])
+        tensors = {
+            name: None if each[0][name] is None else torch.stack([change[name] for change in each])
             for name in each[0]
         }
-        made = {name: value if value is None else value.to(device) for name, value in made.items()}
+        tensors = {
+            name: value if value is None else value.to(device) for name, value in tensors.items()
+        }
         if self.is_shared and not self.causal:
-            made["bias"] = unpadded(made["bias"], lengths_of(documents))
-        return made
+            tensors["bias"] = unpadded(tensors["bias"], lengths_of(documents))
+        return tensors
 
     def _padded(self, change: Change, length: int, longest: int) -> dict[str, Tensor | None]:
         chosen = np.ones(self.n_heads, bool)
@@ -216,30 +218,30 @@ class Branch:
             whole = np.full((len(bias), longest, longest), UNSEEN)
             whole[:, :length, :length] = bias
             whole[:, length:, 0] = 0.0
-        made = {"bias": torch.from_numpy(whole)}
+        tensors = {"bias": torch.from_numpy(whole)}
         for name in ("score_factor", "pattern_factor"):
             factor = getattr(change, name)  # [length or 1, length]
-            made[name] = None
+            tensors[name] = None
             if factor is not None:
                 padded = np.ones((1, 1 if factor.shape[-2] == 1 else longest, longest), np.float32)
                 padded[0, : factor.shape[-2], :length] = factor
                 if not chosen.all():
                     padded = np.where(chosen[:, None, None], padded, np.float32(1))
-                made[name] = torch.from_numpy(padded)
-        return made
+                tensors[name] = torch.from_numpy(padded)
+        return tensors
 
 
 def branch_of(
     model: nn.Module, mask: Mask | None, masks: Mapping[str, LearnedMask] | None = None
 ) -> Branch:
     """The branch of a condition's mask; None for the trunk, which has none."""
-    found = architecture(model)
+    arch = architecture(model)
     profile = mask.profile if mask else None
     return Branch(
         mask=mask,
-        n_layers=found.n_layers,
-        n_heads=found.n_heads,
-        causal=found.causal,
+        n_layers=arch.n_layers,
+        n_heads=arch.n_heads,
+        causal=arch.causal,
         learned=(masks or {})[profile.mask] if getattr(profile, "kind", "") == "learned" else None,
     )
 

@@ -34,10 +34,10 @@ class Cache(NamedTuple):
 
 def positions_at_hand(model: nn.Module) -> int:
     """How many positions a model can tell apart: rows of its table, or what it is made for."""
-    found = architecture(model)
-    if found.positions is None:
-        raise ConditionError(f"{found.model_type} sets no limit to positions")
-    return found.positions
+    arch = architecture(model)
+    if arch.positions is None:
+        raise ConditionError(f"{arch.model_type} sets no limit to positions")
+    return arch.positions
 
 
 @torch.inference_mode()

@@ -64,14 +64,14 @@ class Calibration:
 
         Those of conditions without a learned mask are computed once.
         """
-        keys = {name: one.model_dump_json() for name, one in conditions.items()}
+        keys = {name: condition.model_dump_json() for name, condition in conditions.items()}
         known = {name: self.known[key] for name, key in keys.items() if key in self.known}
-        due = {name: one for name, one in conditions.items() if name not in known}
-        found = self._losses(due, mask, progress) if due else {}
-        for name, one in due.items():
-            if not one.masks():
-                self.known[keys[name]] = found[name]
-        losses = {**known, **found}
+        due = {name: condition for name, condition in conditions.items() if name not in known}
+        computed = self._losses(due, mask, progress) if due else {}
+        for name, condition in due.items():
+            if not condition.masks():
+                self.known[keys[name]] = computed[name]
+        losses = {**known, **computed}
         return {name: losses[name] for name in conditions}
 
     def _losses(
@@ -79,11 +79,11 @@ class Calibration:
     ) -> dict[str, float]:
         masks, tokens = {"it": mask} if mask else {}, sum(map(len, self.choosing))
         given = (self.model, self.choosing, conditions, masks, self.batch_tokens)
-        found: dict[str, list] = {name: [] for name in conditions}
+        by_condition: dict[str, list] = {name: [] for name in conditions}
         if self.is_decoder:
             for name, _, nll in losses_under(*given, progress):
-                found[name].append(nll)
-            return {name: float(np.concatenate(nll).mean()) for name, nll in found.items()}
+                by_condition[name].append(nll)
+            return {name: float(np.concatenate(nll).mean()) for name, nll in by_condition.items()}
 
         # Run before, not from within a pass: that would be under its condition.
         intact = self._intact_states
@@ -94,17 +94,17 @@ class Calibration:
             return cosine_sums(state, theirs, counted, pack.lengths).tolist()
 
         for name, _, cosine in last_states_under(*given, cosines, progress):
-            found[name].append(cosine)
-        return {name: 1 - sum(map(float, sums)) / tokens for name, sums in found.items()}
+            by_condition[name].append(cosine)
+        return {name: 1 - sum(map(float, sums)) / tokens for name, sums in by_condition.items()}
 
     @functools.cached_property
     def _intact_states(self) -> dict[int, Tensor]:
         """Last hidden states of each choosing document, [tokens, d_model]."""
-        found = last_states_under(
+        states = last_states_under(
             self.model, self.choosing, {"intact": INTACT}, {}, self.batch_tokens,
             lambda state, pack: state.split(pack.lengths),
         )  # fmt: skip
-        return {index: state for _, index, state in found}
+        return {index: state for _, index, state in states}
 
     def loss(self, condition: Condition, mask: LearnedMask | None = None) -> float:
         """As :meth:`losses`, of one condition."""
@@ -141,6 +141,6 @@ def masked(position: str | dict, profile: dict) -> Condition:
 
 def shape_of(model: nn.Module) -> tuple[int, int, int]:
     """Layers, heads, and sides that a key can stand on."""
-    found = architecture(model)
-    sides = 1 if found.causal else 2
-    return found.n_layers, found.n_heads, sides
+    arch = architecture(model)
+    sides = 1 if arch.causal else 2
+    return arch.n_layers, arch.n_heads, sides

@@ -57,23 +57,23 @@ class Shape:
         ConditionError
             If its layers have heads of different sizes.
         """
-        found = architecture(model)
-        if not found.is_even:
+        arch = architecture(model)
+        if not arch.is_even:
             raise ConditionError(
-                f"the layers of {found.model_type} have heads of different sizes: capture its "
+                f"the layers of {arch.model_type} have heads of different sizes: capture its "
                 f"hidden_states alone (activations.quantities)"
             )
-        is_shared_out = found.d_head * found.n_heads == found.d_model
+        is_shared_out = arch.d_head * arch.n_heads == arch.d_model
         return cls(
-            n_layers=found.n_layers,
-            n_heads=found.n_heads,
-            d_model=found.d_model,
-            vocabulary_size=found.vocabulary_size,
-            width=None if is_shared_out else found.d_head,
+            n_layers=arch.n_layers,
+            n_heads=arch.n_heads,
+            d_model=arch.d_model,
+            vocabulary_size=arch.vocabulary_size,
+            width=None if is_shared_out else arch.d_head,
         )
 
     def as_json(self) -> dict[str, int]:
-        """What the index of a store says of the model."""
+        """What the index of a store says about the model."""
         return {key: value for key, value in dataclasses.asdict(self).items() if value is not None}
 
     def sizes(self, tokens: int) -> dict[str, tuple[int, ...]]:
@@ -144,11 +144,11 @@ def forward(
         Queries and keys, each [batch, n_heads, longest, d_head].
     """
     input_ids, mask = pad(model, documents)  # [batch, longest] each
-    found = architecture(model)
-    options = {} if found.causal or bool(mask.all()) else {"attention_mask": mask}
-    found.begin()
+    arch = architecture(model)
+    options = {} if arch.causal or bool(mask.all()) else {"attention_mask": mask}
+    arch.begin()
     with attention.recording() as recording, of_documents(documents):
-        output = found.body(input_ids, **quiet(found.body, output_hidden_states=True), **options)
+        output = arch.body(input_ids, **quiet(arch.body, output_hidden_states=True), **options)
     return output.hidden_states, recording
 
 

@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 
 
 def drawn(source: ClosedFormMask | MeanVectors, data: Calibration) -> list[list[int]]:
-    """The documents that the means are of, cut.
+    """The documents that the means are taken over, cut.
 
     Raises
     ------
@@ -70,8 +70,8 @@ def closed_form(
     facts = {"tokens": sum(lengths)}
     if not source.temperature:
         return mask, facts
-    found = temperatures(data, documents, mask, source.position, progress)
-    return LearnedMask(**learned, temperature=found), facts
+    temperature = temperatures(data, documents, mask, source.position, progress)
+    return LearnedMask(**learned, temperature=temperature), facts
 
 
 def mean_vectors(
@@ -178,11 +178,11 @@ class HeadMeans:
         if self.is_rotary:
             turns, n_layers = turns_of(self.model), architecture(self.model).n_layers
             turn = [turn_of(turns.get(layer)) for layer in range(n_layers)]
-            found = self._means.rotary(turn, n or len(pairs), causal=causal)
+            curves = self._means.rotary(turn, n or len(pairs), causal=causal)
         else:
-            found = self._means.absolute(pairs, causal=causal, row_term=row_term)
+            curves = self._means.absolute(pairs, causal=causal, row_term=row_term)
         factor = self._factor[:, None, None]  # [n_layers, 1, 1]
-        return Curves(factor[..., None] * found.relative, factor * found.first)
+        return Curves(factor[..., None] * curves.relative, factor * curves.first)
 
     def means(self) -> Means:
         """Of a rotary model, float64 [n_layers, n_heads, d_head] each, before rotation."""
@@ -247,8 +247,8 @@ def temperatures(
             moments = _moments(scores, content, bias, data.is_decoder)
             totals[layer] = totals.get(layer, 0) + moments
         progress(len(ids))
-    found = np.stack([score_parts.temperature(totals[layer]) for layer in sorted(totals)])
-    return np.where(found > 0, np.maximum(found, 0.1), 1.0).astype(np.float32)
+    temperature = np.stack([score_parts.temperature(totals[layer]) for layer in sorted(totals)])
+    return np.where(temperature > 0, np.maximum(temperature, 0.1), 1.0).astype(np.float32)
 
 
 def _moments(scores: Floats, content: Floats, bias: NDArray, causal: bool) -> Floats:

@@ -62,7 +62,7 @@ def scores_of(
 
 @torch.inference_mode()
 def with_and_without(model: nn.Module, documents: list[list[int]], position: str = "zero") -> Heads:
-    """Run documents with positions, and know what queries and keys would be without.
+    """Run documents with positions, and tell what queries and keys would be without them.
 
     Parameters
     ----------
@@ -95,9 +95,9 @@ def with_and_without(model: nn.Module, documents: list[list[int]], position: str
 
 
 def _louder(model: nn.Module, content: Recording) -> None:
-    """Give queries and keys what the library multiplies them by as it turns them.
+    """Multiply queries and keys by the factor that the library applies as it turns them.
 
-    Without rotation a model has it still. YaRN's is not 1: Peng et al. (2023),
+    A model keeps it without rotation. YaRN's is not 1: Peng et al. (2023),
     https://arxiv.org/abs/2309.00071, section 3.4.
     """
     for layer, turn in turns_of(model).items():
@@ -109,9 +109,9 @@ def _louder(model: nn.Module, content: Recording) -> None:
 
 def _gives_content(model: nn.Module) -> bool:
     """Whether maps of queries and keys give what is turned, and nothing comes between."""
-    found = architecture(model)
-    has_maps = all(gives_content(layer.module) for layer in found.layers)
-    return has_maps and found.can.get(Need.MAPS, "not verified") is None
+    arch = architecture(model)
+    has_maps = all(gives_content(layer.module) for layer in arch.layers)
+    return has_maps and arch.can.get(Need.MAPS, "not verified") is None
 
 
 def turned_back(model: nn.Module, intact: Recording) -> Recording:

@@ -132,8 +132,8 @@ def distill(
     mask = LearnedMask(**learned)
     if not source.temperature:
         return mask, {}
-    found = temperatures(data, data.fitting, mask, source.position, progress)
-    return LearnedMask(**learned, temperature=found), {}
+    temperature = temperatures(data, data.fitting, mask, source.position, progress)
+    return LearnedMask(**learned, temperature=temperature), {}
 
 
 def _differences(

@@ -87,7 +87,7 @@ def stacked_states(
     For each condition, n_layers + 1 times what ``keep`` returned.
     """
     if architecture(model).lacks(Need.BLOCKS, Need.PACKED):
-        return [_alone(model, documents, one, masks, keep) for one in conditions]
+        return [_alone(model, documents, c, masks, keep) for c in conditions]
     lengths = [len(ids) for ids in documents]
     branches = [branch_of(model, condition.mask, masks) for condition in conditions]
     trunk = branch_of(model, None)
@@ -109,7 +109,7 @@ def _alone(
     masks: Mapping[str, LearnedMask],
     keep: Keep,
 ) -> list[Any]:
-    """As :func:`stacked_states`, of one condition: of a model whose blocks are not known."""
+    """As :func:`stacked_states`, under one condition, for a model whose blocks are not known."""
     whole = condition.model_copy(update={"segments": None, "stride": None})
     with applied(model, whole, masks, max(map(len, documents))):
         states = packed_states(model, documents)
@@ -121,7 +121,7 @@ class _Tree:
 
     def __init__(self, trunk: Branch, branches: list[Branch], batch: Batch, keep: Keep) -> None:
         self.trunk, self.branches, self.batch, self.keep = trunk, branches, batch, keep
-        self.kept: dict[int, list[Any]] = {id(one): [] for one in [trunk, *branches]}
+        self.kept: dict[int, list[Any]] = {id(node): [] for node in [trunk, *branches]}
         # From here on nothing needs the trunk; a branch that acts on no layer needs all of it.
         self.parted = max((branch.start for branch in branches), default=trunk.n_layers)
 
@@ -225,8 +225,8 @@ def _packs(
     batch_tokens: int,
 ) -> Iterator[tuple[Pack, list[list[int]]]]:
     """Documents of each forward pass, and their token ids."""
-    found = architecture(model)
-    room = STATES_BYTES // (4 * found.d_model * (found.n_layers + 1))
+    arch = architecture(model)
+    room = STATES_BYTES // (4 * arch.d_model * (arch.n_layers + 1))
     most = max((len(names) * conditions[names[0]].runs_per_token for names in groups), default=1)
     budget = max(1, tokens_at_once(model, min(batch_tokens, room)) // most)
     lengths = np.array([len(ids) for ids in documents])
@@ -267,11 +267,11 @@ def last_states_under(
             return keep(state, pack) if layer == n_layers else None
 
         for names in groups:
-            some = [conditions[name] for name in names]
+            chosen = [conditions[name] for name in names]
             for name, layers in zip(
-                names, states_under(model, ids, some, masks, last), strict=True
+                names, states_under(model, ids, chosen, masks, last), strict=True
             ):
-                yield from ((name, *one) for one in zip(pack.documents, layers[-1], strict=True))
+                yield from ((name, *pair) for pair in zip(pack.documents, layers[-1], strict=True))
             if progress is not None:
                 progress.update(pack.tokens * len(names))
 
@@ -331,7 +331,7 @@ def evaluate(
     ------
     Name of a condition, and the outcome of a document under it.
     """
-    groups = groups_of({n: one for n, one in conditions.items() if one != INTACT})
+    groups = groups_of({n: c for n, c in conditions.items() if c != INTACT})
     n_layers = architecture(model).n_layers
     for pack, ids in _packs(model, documents, conditions, groups, batch_tokens):
         flags = [flag for index in pack.documents for flag in counted[index]]
@@ -344,15 +344,17 @@ def evaluate(
                 losses = document_losses(model, state, ids)
             return cosine_sums(state, intact[layer], count, lengths), losses
 
-        found = {
+        results = {
             name: [compared(layer, state) for layer, state in enumerate(intact)]
             for name, condition in conditions.items()
             if condition == INTACT
         }
         for names in groups:
-            some = [conditions[name] for name in names]
-            found.update(zip(names, states_under(model, ids, some, masks, compared), strict=True))
-        for name, layers in found.items():
+            chosen = [conditions[name] for name in names]
+            results.update(
+                zip(names, states_under(model, ids, chosen, masks, compared), strict=True)
+            )
+        for name, layers in results.items():
             cosines = np.stack([sums for sums, _ in layers], axis=1)  # [documents, n_layers + 1]
             losses = layers[-1][1]
             for row, index in enumerate(pack.documents):

@@ -53,10 +53,10 @@ class Projections:
         size = self.longest if self.causal else tokens
         if size not in self._made:
             if self.causal:
-                made = prefix_projections(size, self.basis, self.kept)
+                projections = prefix_projections(size, self.basis, self.kept)
             else:
-                made = projection(self.basis(size), self.kept(size))[None].astype(np.float32)
-            self._made[size] = torch.from_numpy(made)
+                projections = projection(self.basis(size), self.kept(size))[None].astype(np.float32)
+            self._made[size] = torch.from_numpy(projections)
         return self._made[size][:tokens, :tokens, :tokens]
 
 
@@ -127,8 +127,8 @@ class Scaled:
         gram = key @ key.transpose(-1, -2)  # [batch, n_heads, tokens, tokens]
         # |F K|² is the trace of F K Kᵀ, for F is a projection.
         left, there = (
-            torch.einsum("ijk,bhjk->bhi", made(tokens), gram).clamp(min=0).sqrt()
-            for made in (self.varying, self.whole)
+            torch.einsum("ijk,bhjk->bhi", projections(tokens), gram).clamp(min=0).sqrt()
+            for projections in (self.varying, self.whole)
         )  # [batch, n_heads, tokens or 1]
         shorter = last_of(query, self.kept(tokens)).norm(dim=-1) / query.norm(dim=-1)
         # The first key varies from nothing.

@@ -38,20 +38,20 @@ def embeddings_of(
     """The position embeddings under a condition, at least for so many tokens."""
     table = original[first:].float().cpu().numpy()  # [positions, d_model]
     if isinstance(condition.position, LearnedPosition):
-        made = masks[condition.position.mask].vectors(len(table))  # [positions, d_model]
-        made = table + made if condition.position.added else made
+        vectors = masks[condition.position.mask].vectors(len(table))  # [positions, d_model]
+        vectors = table + vectors if condition.position.added else vectors
     else:
-        made = positions.position.call(condition.position, table)
-    made = positions.extended(made, tokens, condition.beyond)  # [positions, d_model]
-    whole = torch.from_numpy(np.ascontiguousarray(made)).to(original)  # [positions, d_model]
+        vectors = positions.position.call(condition.position, table)
+    vectors = positions.extended(vectors, tokens, condition.beyond)  # [positions, d_model]
+    whole = torch.from_numpy(np.ascontiguousarray(vectors)).to(original)  # [positions, d_model]
     return torch.cat([original[:first], whole]) if first else whole
 
 
 def _check(model: nn.Module, condition: Condition, masks: Mapping[str, LearnedMask]) -> None:
-    found = architecture(model)
-    problem = condition.problem(found.n_layers, found.n_heads, positions_of(model))
-    if problem is None and condition.position != "intact" and found.can.get(Need.REMOVABLE):
-        problem = f"position {_word(condition)!r}: {found.can[Need.REMOVABLE]}"
+    arch = architecture(model)
+    problem = condition.problem(arch.n_layers, arch.n_heads, positions_of(model))
+    if problem is None and condition.position != "intact" and arch.can.get(Need.REMOVABLE):
+        problem = f"position {_word(condition)!r}: {arch.can[Need.REMOVABLE]}"
     missing = [name for name in condition.masks() if name not in masks]
     if missing:
         problem = f"the learned mask {missing[0]!r} is not there"
@@ -97,10 +97,10 @@ def _handle(model: nn.Module, name: str) -> Handle:
     ConditionError
         If that is not known.
     """
-    found = architecture(model)
-    handle = getattr(found, name)
+    arch = architecture(model)
+    handle = getattr(arch, name)
     if handle is None:
-        raise ConditionError(f"where the embeddings of {found.model_type} are summed is not known")
+        raise ConditionError(f"where the embeddings of {arch.model_type} are summed is not known")
     return handle
 
 

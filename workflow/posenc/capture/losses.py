@@ -31,37 +31,37 @@ def token_losses(
     """
     losses = []
     chunk = chunk or _LOGITS[hidden.device.type]
-    for some, wanted in zip(hidden.split(chunk), targets.split(chunk), strict=True):
+    for states, wanted in zip(hidden.split(chunk), targets.split(chunk), strict=True):
         total = torch.full(wanted.shape, -torch.inf, device=hidden.device)  # [chunk]
         for rows in weight.split(chunk):  # [chunk of the vocabulary, d_model]
-            logits = affine(some, rows.to(some.dtype))  # [chunk, chunk of the vocabulary]
+            logits = affine(states, rows.to(states.dtype))  # [chunk, chunk of the vocabulary]
             total = torch.logaddexp(total, logits.float().logsumexp(dim=-1))
-        losses.append(total - (some.float() * weight[wanted].float()).sum(dim=-1))
+        losses.append(total - (states.float() * weight[wanted].float()).sum(dim=-1))
     return torch.cat(losses)
 
 
 def losses_of(model: nn.Module, hidden: Tensor, targets: Tensor) -> Tensor:
     """As :func:`token_losses`, by the head that a model has."""
-    found = architecture(model)
-    if found.head == LINEAR:
-        return token_losses(hidden, found.output_weight(), targets)
-    return head_losses(found, hidden, targets)
+    arch = architecture(model)
+    if arch.head == LINEAR:
+        return token_losses(hidden, arch.output_weight(), targets)
+    return head_losses(arch, hidden, targets)
 
 
 def logits_of(model: nn.Module, hidden: Tensor) -> Tensor:
     """Logits of hidden states after the final norm, [tokens, d_model] to [tokens, vocabulary]."""
-    found = architecture(model)
-    if found.head == LINEAR:
-        return affine(hidden, found.output_weight().to(hidden.dtype))
-    return found.logits(hidden)
+    arch = architecture(model)
+    if arch.head == LINEAR:
+        return affine(hidden, arch.output_weight().to(hidden.dtype))
+    return arch.logits(hidden)
 
 
 @torch.inference_mode()
-def head_losses(found: Architecture, hidden: Tensor, targets: Tensor) -> Tensor:
+def head_losses(arch: Architecture, hidden: Tensor, targets: Tensor) -> Tensor:
     """As :func:`token_losses`, through a head that is more than a product with its weight."""
     losses = []
-    chunk = max(1, _HEAD_LOGITS // found.vocabulary_size)
+    chunk = max(1, _HEAD_LOGITS // arch.vocabulary_size)
     for part, wanted in zip(hidden.split(chunk), targets.split(chunk), strict=True):
-        logits = found.logits(part).float()  # [chunk, vocabulary]
+        logits = arch.logits(part).float()  # [chunk, vocabulary]
         losses.append(functional.cross_entropy(logits, wanted, reduction="none"))
     return torch.cat(losses)

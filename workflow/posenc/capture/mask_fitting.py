@@ -185,7 +185,7 @@ def fit(
             mask = parameters.mask()
             loss = data.loss(condition, mask)
             curve.append({"step": step, "loss": loss})
-            best = min(best, (loss, mask, step), key=lambda one: one[0])
+            best = min(best, (loss, mask, step), key=lambda candidate: candidate[0])
         if step == source.steps:
             break
         rate = 0.5 * (1 + np.cos(np.pi * step / source.steps))

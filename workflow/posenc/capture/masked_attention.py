@@ -35,7 +35,7 @@ PACKED = "posenc_packed"
 
 @dataclass
 class Batch:
-    """What the attention has to know of the forward pass that is on its way.
+    """What the attention has to know about the forward pass under way.
 
     Attributes
     ----------
@@ -175,8 +175,8 @@ def _attend(
 ) -> Tensor:
     """Attention of one branch, [batch, n_heads, tokens, d_head].
 
-    ``own_mask`` is what the library made of the model's mask: it is looked at where the model made
-    it by itself.
+    ``own_mask`` is what the library made of the model's mask; it is used only where the model made
+    the mask itself.
     """
     longest, lengths = query.shape[2], lengths_of(documents)
     # PyTorch's fused attention is no faster in bfloat16 than in float32 on a CPU.
@@ -207,9 +207,9 @@ def _attend(
         raise ConditionError(
             f"layer {layer} of the model makes a mask of its own: a condition cannot change it"
         )
-    made = branch.tensors(layer, documents, longest, query.device)
-    score_factor, pattern_factor = made["score_factor"], made["pattern_factor"]
-    whole = made["bias"]  # [batch or 1, n_heads or 1, tokens, tokens]
+    tensors = branch.tensors(layer, documents, longest, query.device)
+    score_factor, pattern_factor = tensors["score_factor"], tensors["pattern_factor"]
+    whole = tensors["bias"]  # [batch or 1, n_heads or 1, tokens, tokens]
     if window is not None:
         whole = torch.where(window, whole, -torch.inf)
     by_key = [f is None or f.shape[-2] == 1 for f in (score_factor, pattern_factor)]
@@ -288,7 +288,7 @@ def attending(model: nn.Module, batch: Batch) -> Iterator[Batch]:
 
 @contextlib.contextmanager
 def packed(model: nn.Module, documents: Sequence[Sequence[int]]) -> Iterator[None]:
-    """Let the one row of the forward pass be some documents, during a block.
+    """Treat the one row of the forward pass as several documents, during a block.
 
     Parameters
     ----------
@@ -321,7 +321,7 @@ def of_documents(documents: Sequence[Sequence[int]]) -> Iterator[None]:
 def embedding_factors(branch: Branch, x: Tensor) -> Tensor:  # x [batch, tokens, d_model]
     """What the rows of a padded batch are multiplied by, [batch, tokens, 1]."""
     if _batch is not None and _batch.is_packed:
-        each = [torch.from_numpy(branch.embedding_factor(len(one))) for one in _batch.documents]
+        each = [torch.from_numpy(branch.embedding_factor(len(ids))) for ids in _batch.documents]
         return torch.cat(each)[None, :, None].to(x)
     lengths = lengths_of((_batch.documents if _batch else None) or [x.shape[1]] * len(x))
     factors = torch.ones(len(lengths), x.shape[1], 1)

@@ -62,15 +62,15 @@ def _next_logs(
     places: int,
 ) -> list[NDArray[np.float32]]:
     """Of each document of a pack, [places, candidates]."""
-    found: list[NDArray[np.float32]] = []
+    of_documents: list[NDArray[np.float32]] = []
     spans = list(pack.spans)
-    some = max(1, _ROWS // places)
-    for begin in range(0, len(spans), some):
-        part = spans[begin : begin + some]
+    at_once = max(1, _ROWS // places)
+    for begin in range(0, len(spans), at_once):
+        part = spans[begin : begin + at_once]
         rows = torch.cat([state[span][-places:] for _, span in part])  # [rows, d_model]
         logs = logits_of(model, rows).float().log_softmax(dim=-1)  # [rows, vocabulary]
         for (document, _), own in zip(part, logs.split(places), strict=True):
             if candidates is not None:
                 own = own[:, torch.from_numpy(candidates[document]).to(own.device)]
-            found.append(own.cpu().numpy())
-    return found
+            of_documents.append(own.cpu().numpy())
+    return of_documents

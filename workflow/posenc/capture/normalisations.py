@@ -42,11 +42,11 @@ def normalisations(model: nn.Module) -> list[Normalisation]:
     NotKnown
         If there are fewer or more.
     """
-    found = [module for module in body(model).modules() if isinstance(module, nn.LayerNorm)]
+    norms = [module for module in body(model).modules() if isinstance(module, nn.LayerNorm)]
     layers = range(len(blocks(model)))
-    if len(found) != 2 * len(layers) + 1:
+    if len(norms) != 2 * len(layers) + 1:
         raise NotKnown(
-            f"{type(model).__name__} has {len(found)} layer normalisations, not two for each of "
+            f"{type(model).__name__} has {len(norms)} layer normalisations, not two for each of "
             f"{len(layers)} blocks and one more: its path is not known"
         )
     named: list[tuple[str, int | None, str]]
@@ -64,7 +64,7 @@ def normalisations(model: nn.Module) -> list[Normalisation]:
         ]
     return [
         Normalisation(name, layer, added, module)
-        for (name, layer, added), module in zip(named, found, strict=True)
+        for (name, layer, added), module in zip(named, norms, strict=True)
     ]
 
 
@@ -99,7 +99,7 @@ def passed(model: nn.Module, documents: list[list[int]]) -> list[tuple[Tensor, T
     def begin(module: nn.Module, inputs: tuple, named: dict) -> None:
         begun.append((inputs[0] if inputs else named["hidden_states"])[0])
 
-    modules = [one.module for one in normalisations(model)]
+    modules = [norm.module for norm in normalisations(model)]
     with ExitStack() as stack:
         for module in modules:
             stack.callback(module.register_forward_hook(keep).remove)
@@ -111,7 +111,7 @@ def passed(model: nn.Module, documents: list[list[int]]) -> list[tuple[Tensor, T
         raise NotKnown("its normalisations are passed in an order that is not known")
     # Of each block, the normalisation that stands where it begins.
     for layer, start in enumerate(begun):
-        given, made = seen[modules[2 * layer]]
-        if not torch.equal(start, given if is_decoder(model) else made):
+        given, normalised = seen[modules[2 * layer]]
+        if not torch.equal(start, given if is_decoder(model) else normalised):
             raise NotKnown(f"layer {layer} normalises its parts in a place that is not known")
     return list(seen.values())

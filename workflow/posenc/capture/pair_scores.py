@@ -1,4 +1,4 @@
-"""Products of queries and keys where rotation is another one for some pairs (rows F5 and F7).
+"""Products of queries and keys where some pairs are turned differently (rows F5 and F7).
 
 Queries and keys are turned back where scores are computed, and the scores of some pairs are
 computed again.
@@ -119,7 +119,7 @@ class FirstOrderScores(PairScores):
     ) -> None:
         super().__init__(turn)
         self.section = section
-        self.query, self.key, self.first_key = (torch.from_numpy(one) for one in means)
+        self.query, self.key, self.first_key = (torch.from_numpy(mean) for mean in means)
 
     def __call__(self, query: Tensor, key: Tensor, documents: Documents) -> Tensor:
         places = torch.arange(query.shape[2], device=query.device)  # [tokens]
@@ -138,8 +138,14 @@ class FirstOrderScores(PairScores):
         pairs = ((mean_q.expand_as(q), with_mean), (q - mean_q, with_rest))
         turned = [[rotated_as(x, self.turn, cosine, sine) for x in pair] for pair in pairs]
         # (R q̄)·(R x) + (R q′)·(R y) + q̄·(k - x) + q′·(k - y), as one product.
-        left = torch.cat([*(one for one, _ in turned), *(one for one, _ in pairs)], dim=-1)
-        right = torch.cat([*(one for _, one in turned), *(k - one for _, one in pairs)], dim=-1)
+        left = torch.cat(
+            [*(query_part for query_part, _ in turned), *(query_part for query_part, _ in pairs)],
+            dim=-1,
+        )
+        right = torch.cat(
+            [*(key_part for _, key_part in turned), *(k - key_part for _, key_part in pairs)],
+            dim=-1,
+        )
         scores = left @ right.transpose(-1, -2)  # [batch, n_heads, tokens, tokens]
         if (seed := self.section.hashed) is None:
             return scores
@@ -162,14 +168,14 @@ class FirstOrderScores(PairScores):
 
 def _hashed(documents: Documents, tokens: int, seed: int) -> Tensor:
     """Hashed distances of each document's pairs, int64 [batch, tokens, tokens]."""
-    found = torch.zeros(len(documents), tokens, tokens, dtype=torch.int64)
+    distances = torch.zeros(len(documents), tokens, tokens, dtype=torch.int64)
     for row in range(len(documents)):
         ids = documents[row]
         if isinstance(ids, int):
             raise ConditionError("distances are hashes of token ids: the condition needs them")
         hashed = hashed_distances(ids, len(ids), seed)  # [length, length]
-        found[row, : len(ids), : len(ids)] = torch.from_numpy(hashed)
-    return found
+        distances[row, : len(ids), : len(ids)] = torch.from_numpy(hashed)
+    return distances
 
 
 def pair_scores(
@@ -195,17 +201,17 @@ def pair_scores(
     """
     section, turns = condition.position, turns_of(model)
     chosen = getattr(section, "layers", None) or range(architecture(model).n_layers)
-    found: dict[int, PairScores] = {}
+    by_layer: dict[int, PairScores] = {}
     for layer, turn in turns.items():
         if layer not in chosen:
             continue
         if isinstance(section, FirstOrder):
-            found[layer] = FirstOrderScores(turn, section, masks[section.mask].means(layer))
+            by_layer[layer] = FirstOrderScores(turn, section, masks[section.mask].means(layer))
         elif isinstance(section, Clipped):
-            found[layer] = ClippedScores(turn, section)
+            by_layer[layer] = ClippedScores(turn, section)
         elif isinstance(section, Unrotated):
-            found[layer] = UnrotatedScores(turn, section)
-    return found
+            by_layer[layer] = UnrotatedScores(turn, section)
+    return by_layer
 
 
 def turns_of(model: nn.Module) -> dict[int, Turned]:
@@ -216,10 +222,10 @@ def turns_of(model: nn.Module) -> dict[int, Turned]:
     ConditionError
         If that is not known of a layer.
     """
-    found = architecture(model)
-    rotation = found.position
+    arch = architecture(model)
+    rotation = arch.position
     if not isinstance(rotation, Rotation):
-        raise ConditionError(f"{found.model_type}: its positions are no rotation")
+        raise ConditionError(f"{arch.model_type}: its positions are no rotation")
     if rotation.unturned is not None:
-        raise ConditionError(f"{found.model_type}: {rotation.unturned}")
+        raise ConditionError(f"{arch.model_type}: {rotation.unturned}")
     return {layer: turn for layer, turn in enumerate(rotation.layers) if turn is not None}

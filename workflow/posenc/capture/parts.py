@@ -40,10 +40,10 @@ def blocks(model: nn.Module) -> Sequence[nn.Module]:
     ConditionError
         If they are no list of blocks, each of which holds the attention of one layer.
     """
-    found = of(model)
-    if not found.blocks:
-        raise ConditionError(f"the layers of {found.model_type} are no list of blocks")
-    return found.blocks
+    arch = of(model)
+    if not arch.blocks:
+        raise ConditionError(f"the layers of {arch.model_type} are no list of blocks")
+    return arch.blocks
 
 
 def is_rotary(model: nn.Module) -> bool:
@@ -59,10 +59,10 @@ def rotary(model: nn.Module) -> nn.Module:
     ConditionError
         If there are several, or none.
     """
-    found = of(model)
-    modules: Sequence[nn.Module] = getattr(found.position, "modules", ())
+    arch = of(model)
+    modules: Sequence[nn.Module] = getattr(arch.position, "modules", ())
     if len(modules) != 1:
-        raise ConditionError(f"{found.model_type} has {len(modules)} modules that give angles")
+        raise ConditionError(f"{arch.model_type} has {len(modules)} modules that give angles")
     return modules[0]
 
 
@@ -79,10 +79,10 @@ def table(model: nn.Module) -> Table:
     ConditionError
         If it has none.
     """
-    found = of(model)
-    if not isinstance(found.position, Table):
-        raise ConditionError(f"{found.model_type} has no learned position embeddings")
-    return found.position
+    arch = of(model)
+    if not isinstance(arch.position, Table):
+        raise ConditionError(f"{arch.model_type} has no learned position embeddings")
+    return arch.position
 
 
 def position_embedding(model: nn.Module) -> nn.Module:
@@ -103,10 +103,10 @@ def first_position(model: nn.Module) -> int:
 
 def logits(model: nn.Module, last: Tensor) -> Tensor:
     """Logits of hidden states after the final norm, [tokens, d_model] to [tokens, vocabulary]."""
-    found = of(model)
-    return model.get_output_embeddings()(last) if found.head == LINEAR else found.logits(last)
+    arch = of(model)
+    return model.get_output_embeddings()(last) if arch.head == LINEAR else arch.logits(last)
 
 
 def architecture(model: nn.Module) -> Architecture:
-    """All that was found of a model."""
+    """All that was found out about a model."""
     return of(model)

@@ -35,7 +35,7 @@ def patterns_under(
     masks: Mapping[str, LearnedMask],
     keep: Callable[[Tensor], Any] = lambda pattern: pattern,
 ) -> tuple[Tensor, list[Any]]:
-    """Run documents of equal length under a condition, and know where its heads look.
+    """Run documents of equal length under a condition, and see where the heads look.
 
     Patterns follow from the queries and keys that the library computes under the condition, and
     from its bias and factors: softmax(factor * scores + bias), times the factor on the pattern.
@@ -75,8 +75,8 @@ def patterns_under(
         states, recording = forward(model, documents, is_decoder(model))
     kept = []
     for layer in range(branch.n_layers):
-        found = pattern_of(model, branch, layer, documents, recording, scores.get(layer))
-        kept.append(keep(found))
+        of_layer = pattern_of(model, branch, layer, documents, recording, scores.get(layer))
+        kept.append(keep(of_layer))
     return states[-1], kept
 
 
@@ -91,7 +91,7 @@ def pattern_of(
     """The pattern of a layer, from what was recorded of documents of equal length.
 
     Queries and keys of the layer are taken out of the recording. ``scores`` gives their products
-    where rotation is another one for some pairs.
+    where some pairs are turned differently.
 
     Returns
     -------
@@ -107,13 +107,13 @@ def pattern_of(
     plain = mask_bias(architecture(model), layer, tokens, device)  # [tokens, tokens]
     if plain is None:
         raise ConditionError(f"layer {layer} of the model makes a mask of its own: no patterns")
-    made: dict[str, Tensor | None] = {"bias": plain}
+    tensors: dict[str, Tensor | None] = {"bias": plain}
     if branch.acts_on(layer):
-        made = dict(branch.tensors(layer, documents, tokens, device))
+        tensors = dict(branch.tensors(layer, documents, tokens, device))
         if (sees := architecture(model).layers[layer].sees(tokens)) is not None:
-            made["bias"] = torch.where(sees.to(device), made["bias"], -torch.inf)
+            tensors["bias"] = torch.where(sees.to(device), tensors["bias"], -torch.inf)
     query, key = query.float(), key.float()
     # [documents, n_heads, tokens, tokens]
     products = query @ key.transpose(-1, -2) if scores is None else scores(query, key, documents)
-    factors = made.get("score_factor"), made.get("pattern_factor")
-    return attention.pattern(products, recording.options[layer], made["bias"], *factors)
+    factors = tensors.get("score_factor"), tensors.get("pattern_factor")
+    return attention.pattern(products, recording.options[layer], tensors["bias"], *factors)

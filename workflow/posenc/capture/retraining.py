@@ -86,21 +86,22 @@ def trained_under(
         If the condition cuts documents into segments, or has a mask that is no bias of all
         documents alike.
     """
-    made = branch_of(model, condition.mask, masks)
-    if condition.segments is not None or (made.mask is not None and not made.is_shared):
+    branch = branch_of(model, condition.mask, masks)
+    if condition.segments is not None or (branch.mask is not None and not branch.is_shared):
         raise ConditionError(
             "a model is trained on whole documents, without a mask or with one that is added to "
             "the scores of all documents alike"
         )
     with applied(model, condition.model_copy(update={"mask": None}), masks, tokens):
-        if made.mask is None:
+        if branch.mask is None:
             yield
             return
         device = next(model.parameters()).device
-        kept = _Kept(made.mask, made.n_layers, made.n_heads, made.causal, made.learned)
+        kept = _Kept(branch.mask, branch.n_layers, branch.n_heads, branch.causal, branch.learned)
         # Not in an evaluation, which runs without gradients: training needs the same tensors.
         kept.whole = [
-            made.tensors(layer, [tokens], tokens, device)["bias"] for layer in range(made.n_layers)
+            branch.tensors(layer, [tokens], tokens, device)["bias"]
+            for layer in range(branch.n_layers)
         ]
         with attending(model, Batch([kept])):
             yield
@@ -139,15 +140,15 @@ def retrain(
     """
     given = schedule.optimization
     optimizer = optimizer_for(model, given)
-    step, found = 0, []
+    step, losses = 0, []
     if (state := checkpoint.load()) is not None:
-        step, found = state["step"], list(state["losses"])
+        step, losses = state["step"], list(state["losses"])
         if "model" in state:
             model.load_state_dict(state["model"])
             optimizer.load_state_dict(state["optimizer"])
-    while len(found) < len(schedule.evaluate_steps):
-        if step == schedule.evaluate_steps[len(found)]:
-            found.append(document_sums(model, documents, schedule.batch_tokens).tolist())
+    while len(losses) < len(schedule.evaluate_steps):
+        if step == schedule.evaluate_steps[len(losses)]:
+            losses.append(document_sums(model, documents, schedule.batch_tokens).tolist())
             continue
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, given)
@@ -160,11 +161,11 @@ def retrain(
         report(step, loss)
         if step % given.checkpoint_steps == 0 and step < given.steps:
             weights = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-            checkpoint.save({"step": step, "losses": found, **weights})
+            checkpoint.save({"step": step, "losses": losses, **weights})
     optimizer.zero_grad(set_to_none=True)
-    # What it found is all that is needed of a training that is done.
-    checkpoint.save({"step": step, "losses": found})
-    return np.array(found)  # [evaluations, documents]
+    # Nothing but the losses is needed of a training that is done.
+    checkpoint.save({"step": step, "losses": losses})
+    return np.array(losses)  # [evaluations, documents]
 
 
 def _backward(
@@ -199,14 +200,14 @@ def document_sums(
     Documents are padded to rows of one length, at most ``batch_tokens`` with the padding, or one
     document: a bias of the model's condition serves all of them.
     """
-    found = np.empty(len(documents))
+    totals = np.empty(len(documents))
     lengths = np.array([len(ids) for ids in documents])
-    for some in batches_of(lengths, range(len(documents)), batch_tokens):
-        ids, real = pad(model, [documents[index] for index in some])  # [batch, longest] each
+    for batch in batches_of(lengths, range(len(documents)), batch_tokens):
+        ids, real = pad(model, [documents[index] for index in batch])  # [batch, longest] each
         # Padding lies in the future, which no token sees.
         last = body(model)(ids, use_cache=False).last_hidden_state  # [batch, longest, d_model]
         keep = real[:, 1:].bool()  # [batch, longest - 1]
         nll = losses_of(model, last[:, :-1][keep], ids[:, 1:][keep])  # [scored]
-        sums = [part.double().sum() for part in nll.split((lengths[some] - 1).tolist())]
-        found[some] = torch.stack(sums).cpu().numpy()
-    return found
+        sums = [part.double().sum() for part in nll.split((lengths[batch] - 1).tolist())]
+        totals[batch] = torch.stack(sums).cpu().numpy()
+    return totals

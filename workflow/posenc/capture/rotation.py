@@ -37,10 +37,10 @@ def _only(model: nn.Module) -> tuple[nn.Module, str | None]:
     ConditionError
         If layers are turned in several ways.
     """
-    found = architecture(model)
-    rotation = found.position
+    arch = architecture(model)
+    rotation = arch.position
     if not isinstance(rotation, Rotation) or len(rotation.forms) != 1:
-        raise ConditionError(f"the layers of {found.model_type} are not all turned in one way")
+        raise ConditionError(f"the layers of {arch.model_type} are not all turned in one way")
     number, kind = next(iter(rotation.forms))
     return rotation.modules[number], kind
 

@@ -29,16 +29,16 @@ def check_ids(model: nn.Module, ids: Tensor) -> None:  # ids [...]
 
 
 def output_of(model: nn.Module, documents: list[list[int]], **options):
-    """The library's output for documents in one row; each runs alone where that is another one."""
-    found = architecture(model)
-    if found.can.get(Need.PACKED) is not None:
+    """The library's output for documents in one row, or for each alone where the two differ."""
+    arch = architecture(model)
+    if arch.can.get(Need.PACKED) is not None:
         return _one_by_one(model, documents, **options)
     return packed_row(model, documents, **options)
 
 
 def packed_row(model: nn.Module, documents: list[list[int]], **options):
     """The library's output for documents in one row."""
-    found = architecture(model)
+    arch = architecture(model)
     device = next(model.parameters()).device
     lengths = [len(ids) for ids in documents]
     ids = torch.tensor([token for document in documents for token in document])  # [tokens]
@@ -46,45 +46,45 @@ def packed_row(model: nn.Module, documents: list[list[int]], **options):
     ids = ids.to(device)
     places = torch.from_numpy(positions_of(lengths)).to(device)[None]  # [1, tokens]
     is_placed: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
-    if isinstance(found.position, Table):
-        rows = np.concatenate([found.position.rows(document) for document in documents])  # [tokens]
+    if isinstance(arch.position, Table):
+        rows = np.concatenate([arch.position.rows(document) for document in documents])  # [tokens]
         places = torch.from_numpy(rows).to(device)[None]  # [1, tokens]
-        if not found.row["position_ids"]:
-            is_placed = found.position.placed(places[0])
-        places = places - found.position.shift
-    if found.row["position_ids"]:
+        if not arch.row["position_ids"]:
+            is_placed = arch.position.placed(places[0])
+        places = places - arch.position.shift
+    if arch.row["position_ids"]:
         options["position_ids"] = places
-    if found.row["token_type_ids"]:
+    if arch.row["token_type_ids"]:
         options["token_type_ids"] = torch.zeros_like(places)
-    found.begin()
+    arch.begin()
     with packed(model, documents), is_placed:
-        return found.body(ids[None], **quiet(found.body, **options))
+        return arch.body(ids[None], **quiet(arch.body, **options))
 
 
 def _one_by_one(model: nn.Module, documents: list[list[int]], **options):
-    """What :func:`packed_row` would give, of documents that are run one after the other."""
-    found, device = architecture(model), next(model.parameters()).device
+    """What :func:`packed_row` would give, from documents run one after the other."""
+    arch, device = architecture(model), next(model.parameters()).device
     outputs, recordings, outer = [], [], attention.active()
     for document in documents:
-        found.begin()
+        arch.begin()
         ids = torch.tensor([document], device=device)  # [1, tokens]
         keeps = outer is not None and outer.values is not None
         with attention.recording(keeps) as recording, of_documents([document]):
-            outputs.append(found.body(ids, **quiet(found.body, **options)))
+            outputs.append(arch.body(ids, **quiet(arch.body, **options)))
         recordings.append(recording)
     if outer is not None:
         for layer in sorted(recordings[0].queries):
             query, key = (
-                torch.cat([getattr(one, name)[layer] for one in recordings], dim=2)
+                torch.cat([getattr(record, name)[layer] for record in recordings], dim=2)
                 for name in ("queries", "keys")
             )  # [1, n_heads, tokens, d_head] each
             value = torch.empty(0)
             if outer.values is not None:
-                value = torch.cat([(one.values or {})[layer] for one in recordings], dim=2)
+                value = torch.cat([(record.values or {})[layer] for record in recordings], dim=2)
             outer.keep(layer, query, key, value, recordings[0].options[layer])
     joined = outputs[0]
-    joined.last_hidden_state = torch.cat([one.last_hidden_state for one in outputs], dim=1)
+    joined.last_hidden_state = torch.cat([output.last_hidden_state for output in outputs], dim=1)
     if options.get("output_hidden_states"):
-        layers = zip(*(one.hidden_states for one in outputs), strict=True)
+        layers = zip(*(output.hidden_states for output in outputs), strict=True)
         joined.hidden_states = tuple(torch.cat(states, dim=1) for states in layers)
     return joined

@@ -27,13 +27,13 @@ Documents = list[list[int]]
 @torch.inference_mode()
 def layer_inputs(model: nn.Module, documents: Documents) -> list[Tensor]:
     """What each block of the intact model is given, [tokens, d_model], documents in one row."""
-    found: list[Tensor] = []
+    states: list[Tensor] = []
     with contextlib.ExitStack() as stack:
         for block in blocks(model):
-            hook = block.register_forward_pre_hook(lambda _, inputs: found.append(inputs[0][0]))
+            hook = block.register_forward_pre_hook(lambda _, inputs: states.append(inputs[0][0]))
             stack.callback(hook.remove)
         packed_last(model, documents)
-    return found
+    return states
 
 
 @torch.inference_mode()
@@ -67,12 +67,12 @@ def states_unrotated(
     changed = np.flatnonzero(heads.any(axis=1)).tolist()  # layers
     start = changed[0] if changed else 0
     turns = turns_of(model)
-    some = {
+    by_layer = {
         layer: _SomeHeads(turns[layer], torch.from_numpy(heads[layer]), key)
         for layer in changed
         if layer in turns
     }
-    with scored(model, some):
+    with scored(model, by_layer):
         return last_from(model, documents, start, inputs[start])
 
 

@@ -77,15 +77,15 @@ def looked_at(key: str, section: Reading, folder: Path, tokenizer: Tokenizer) ->
     """
     network = load(folder, section.family, is_kept=bytes_of(folder) >= LARGE)
     try:
-        found = of(network)
+        arch = of(network)
         texts = [tokenizer.encode(text).ids[: section.max_tokens] for text in TEXTS]
         verification = verified(network, texts)
     except ArchitectureError as error:
         raise ModelError(f"{key}: {error}") from None
     assert verification is not None  # nothing that is fetched has a scheme of ours
     for name, said, seen in (
-        ("kind", "decoder" if section.is_decoder else "encoder", _kind(found)),
-        ("position", section.positions, found.position.kind),
+        ("kind", "decoder" if section.is_decoder else "encoder", _kind(arch)),
+        ("position", section.positions, arch.position.kind),
     ):
         if said != seen:
             raise ModelError(
@@ -95,10 +95,10 @@ def looked_at(key: str, section: Reading, folder: Path, tokenizer: Tokenizer) ->
     return verification.as_json()
 
 
-def _kind(found: Architecture) -> str:
-    if found.causal and not found.has_losses:
+def _kind(arch: Architecture) -> str:
+    if arch.causal and not arch.has_losses:
         return "decoder without a language-model head"
-    return "decoder" if found.causal else "encoder"
+    return "decoder" if arch.causal else "encoder"
 
 
 def _row(model: nn.Module, documents: list[list[int]]) -> Any:

@@ -42,7 +42,7 @@ def overview(params: Params) -> list[str]:
 
 
 def listed(params: Params, kind: str) -> list[str]:
-    """What there is of one kind, a line for each with a few words.
+    """All entries of one kind, a line for each with a few words.
 
     Parameters
     ----------
@@ -107,10 +107,10 @@ def of_conditions(params: Params, layers: Layers, names: Sequence[str]) -> list[
 def of_studies(params: Params) -> list[str]:
     """What each study asks, and what of it is on disk, in lines; the active one has a star."""
     lines = []
-    for name, one in params.studies.items():
+    for name, study in params.studies.items():
         star = "*" if name == params.study.name else " "
-        lines.append(f"{star} {name}: {_on_disk(params.model_copy(update={'study': one}))}")
-        said = one.asks or one.title or ""
+        lines.append(f"{star} {name}: {_on_disk(params.model_copy(update={'study': study}))}")
+        said = study.asks or study.title or ""
         lines += textwrap.wrap(said, WIDTH, initial_indent="    ", subsequent_indent="    ")
     return [*lines, "* is the active study; `posenc study NAME` makes another one active"]
 
@@ -119,11 +119,11 @@ def _on_disk(params: Params) -> str:
     """How much of a study there is, when it was made last, how long its jobs took, and its size."""
     wanted = {path for name in params.study.measured for path in plan.files(params, name)}
     folder = plan.folder(params)
-    made = [path for path in wanted if (folder / path).is_file()]
-    if not made:
+    files = [path for path in wanted if (folder / path).is_file()]
+    if not files:
         return "not run here"
-    last, size = max((folder / path).stat().st_mtime for path in made), storage.taken(folder)
-    state = "whole" if len(made) == len(wanted) else f"{len(made)} of {len(wanted)} measurements"
+    last, size = max((folder / path).stat().st_mtime for path in files), storage.taken(folder)
+    state = "whole" if len(files) == len(wanted) else f"{len(files)} of {len(wanted)} measurements"
     words = [state, f"{datetime.fromtimestamp(last):%Y-%m-%d %H:%M}"]
     if seconds := forecast.took(params.study.name, Path()):
         words.append(f"{forecast.spoken(seconds)} of jobs")
@@ -142,21 +142,22 @@ def _words(params: Params, kind: str) -> Mapping[str, str]:
     """Names of a kind, and what each is."""
     if kind == "figures":
         return {name: entry.caption.replace("*", "") for name, entry in FIGURES.items()}
-    found = getattr(params, kind)
+    entries = getattr(params, kind)
     if kind == "studies":
         return {
-            name: f"{one.title + ': ' if one.title else ''}"
-            f"{', '.join([*one.models, *one.schemes, *one.matrices][:4])}; "
-            f"{', '.join(one.datasets) or 'no data set'}"
-            for name, one in found.items()
+            name: f"{study.title + ': ' if study.title else ''}"
+            f"{', '.join([*study.models, *study.schemes, *study.matrices][:4])}; "
+            f"{', '.join(study.datasets) or 'no data set'}"
+            for name, study in entries.items()
         }
     if kind == "models":
         return {
-            name: ", ".join(filter(None, [one.title, _source(one)])) for name, one in found.items()
+            name: ", ".join(filter(None, [model.title, _source(model)]))
+            for name, model in entries.items()
         }
     if kind == "datasets":
-        return {name: f"{one.format}, {_source(one)}" for name, one in found.items()}
-    return {name: _label(name) for name in found}
+        return {name: f"{dataset.format}, {_source(dataset)}" for name, dataset in entries.items()}
+    return {name: _label(name) for name in entries}
 
 
 def _label(name: str) -> str:

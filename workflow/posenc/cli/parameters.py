@@ -52,7 +52,7 @@ def write_sections(params) -> None:
     kept.keep_all(contents := Contents(), params.study.name)
     kept.restore_all(contents, params.study.name, warn)
     link(params.study.name)
-    # DVC notes what its first stage read only when that has ended.
+    # DVC notes what its first stage read only after the stage has ended.
     if is_edited(read_params()):
         stop("params.yaml, the code or a text was saved meanwhile: start again")
 
@@ -91,7 +91,7 @@ def _parts(params) -> list[str]:
 
 
 def _say_models(params) -> None:
-    """What models that are fetched were verified to lack."""
+    """Print what fetched models were verified to lack."""
     from posenc.api.describing import fetched
 
     for name in params.study.models:
@@ -116,13 +116,13 @@ def _look_for_sources(params) -> None:
 
     for line in places(params):
         print(f"  {line}")
-    found = list(problems(params))
+    lines = list(problems(params))
     if params.study.documents and (advice := latex.advice()):
         print(f"note: {advice}", file=sys.stderr)
-    for line in found[:-1]:
+    for line in lines[:-1]:
         print(f"error: {line}", file=sys.stderr)
-    if found:
-        stop(found[-1])
+    if lines:
+        stop(lines[-1])
 
 
 @app.command()
@@ -203,10 +203,10 @@ def new(
         from posenc.models.files import ModelError
 
         try:
-            found = entry_of(model, revision, params.models)
+            new_entry = entry_of(model, revision, params.models)
         except (ModelError, ArtifactError) as error:
             stop(str(error))
-        model, entry = found.key, found.lines
+        model, entry = new_entry.key, new_entry.lines
     try:
         with holding(f"new {name}"):
             said = write_study(PARAMS, name, model, text, column, entry)
@@ -253,8 +253,8 @@ def survey(
                 PARAMS,
                 name,
                 texts,
-                {one.key: replace(one, max_tokens=length).lines for one in entries},
-                {one.key: one.position for one in entries},
+                {model.key: replace(model, max_tokens=length).lines for model in entries},
+                {model.key: model.position for model in entries},
             )
     except (DatasetError, StudyError, ParamsError, ArtifactError) as error:
         stop(str(error))
@@ -264,29 +264,31 @@ def survey(
 
 
 def _surveyed(names: list[str], known: Collection[str]) -> list[Entry]:
-    """Entries of the models of a survey; a line for each that it cannot have ends the command."""
+    """Entries of a survey's models; if any is refused, a line for each ends the command."""
     from posenc.api.describing import entry_of
     from posenc.artifacts.files import ArtifactError
     from posenc.models.files import ModelError
 
-    found: list[Entry] = []
+    entries: list[Entry] = []
     refused = []
     for number, name in enumerate(names):
         place, _, revision = (name, "", "") if Path(name).is_dir() else name.partition("@")
         try:
             if name in names[:number]:
                 raise ModelError(f"{name} is named twice: once is enough")
-            entry = entry_of(place, revision or "main", [*known, *(one.key for one in found)])
+            entry = entry_of(
+                place, revision or "main", [*known, *(earlier.key for earlier in entries)]
+            )
             if entry.without_losses is not None:
                 raise ModelError(f"{name}: a survey compares losses; {entry.without_losses}")
-            found.append(entry)
+            entries.append(entry)
             warn(f"{name}: {entry.position}, up to {entry.max_tokens} tokens")
         except (ModelError, ArtifactError) as error:
             refused.append(name)
             warn(f"error: {error}" if place in str(error) else f"error: {name}: {error}")
     if refused:
         stop(f"nothing is written: do what is said above, or leave out {', '.join(refused)}")
-    return found
+    return entries
 
 
 @app.command("list")
@@ -385,8 +387,8 @@ def schema(
     from posenc.artifacts.files import write_text
     from posenc.study.schema import json_schema, study_schema
 
-    for name, made in (("params", json_schema), ("study", study_schema)):
-        path, text = SCHEMAS / f"{name}.schema.json", json.dumps(made(), indent=1) + "\n"
+    for name, builder in (("params", json_schema), ("study", study_schema)):
+        path, text = SCHEMAS / f"{name}.schema.json", json.dumps(builder(), indent=1) + "\n"
         if not verify:
             write_text(path, text)
         elif not path.exists() or path.read_text() != text:

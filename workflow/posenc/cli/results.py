@@ -90,7 +90,7 @@ def record() -> None:
         for page in findings.fill_pages(comparison.all_recorded(), Path()):
             print(f"{page} shows the new numbers")
     except ArtifactError as error:
-        # A study that was made smaller: the pages speak of the whole one.
+        # The study was made smaller: the pages speak of the whole one.
         print(f"the pages are left as they are: {error}")
 
 
@@ -216,12 +216,14 @@ def _show_number(params: Params, number: str) -> None:
 
     study = params.study.name
     receipts = of_study(params)
-    made = next((one for one in receipts.values() if one and one.rule == "typeset"), None)
-    if made is None:
+    typeset = next(
+        (receipt for receipt in receipts.values() if receipt and receipt.rule == "typeset"), None
+    )
+    if typeset is None:
         stop(f"study {study!r} has no numbers yet: run `snakemake`{misspelt(number)}")
     now, contents = planned_digests(params), Contents(None)
     try:
-        results = gather(facts(params), *measurements_of(made))
+        results = gather(facts(params), *measurements_of(typeset))
         lines = described(
             number, results, receipts,
             lambda path: now.get(path) or contents.digest(path), commit(Path()),

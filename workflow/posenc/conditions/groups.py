@@ -70,9 +70,9 @@ def grouped(specs: Mapping[str, Mapping[str, Any]], *groups: str) -> dict[str, l
     *groups : str
         Only these; none for all.
     """
-    found: dict[str, list[str]] = {group: [] for group in groups or GROUPS}
+    members: dict[str, list[str]] = {group: [] for group in groups or GROUPS}
     for name, spec in specs.items():
         group = group_of(spec)
-        if group in found and any(spec.values()):
-            found[group].append(name)
-    return {group: names for group, names in found.items() if names}
+        if group in members and any(spec.values()):
+            members[group].append(name)
+    return {group: names for group, names in members.items() if names}

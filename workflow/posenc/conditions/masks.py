@@ -145,22 +145,22 @@ LearnedMaskSource = Annotated[
 
 
 def beneath(masks: Mapping[str, LearnedMaskSource], name: str) -> list[str]:
-    """The masks that one begins with, one on the other, the nearest first.
+    """The masks that a mask begins with, one on the other, the nearest first.
 
     Raises
     ------
     ValueError
-        If one of them is not there, or they go in a circle.
+        If one of them is missing, or they form a circle.
     """
-    found: list[str] = []
+    chain: list[str] = []
     on = getattr(masks[name], "begin", None)
     while on is not None:
         if on not in masks:
             raise ValueError(f"masks.{name} begins with {on!r}, which is not defined in masks")
-        if on == name or on in found:
+        if on == name or on in chain:
             raise ValueError(
                 f"masks.{name}.begin leads back to {on!r}: masks begin with each other"
             )
-        found.append(on)
+        chain.append(on)
         on = getattr(masks[on], "begin", None)
-    return found
+    return chain

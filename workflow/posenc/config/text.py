@@ -27,15 +27,15 @@ def unprintable(raw: Any, key: str = "") -> Iterator[str]:
     str
         A line for each text, with its key.
     """
-    # An alias of YAML may hold itself.
+    # A YAML alias may hold itself.
     if isinstance(raw, Mapping | list) and key.count(".") < DEEPEST:
         parts = raw.items() if isinstance(raw, Mapping) else enumerate(raw)
         for part, value in parts:
             yield from unprintable(value, f"{key}.{part}" if key else str(part))
-    found = CONTROL.search(raw) if isinstance(raw, str) else None
-    if found is not None:
+    character = CONTROL.search(raw) if isinstance(raw, str) else None
+    if character is not None:
         shown = raw if len(raw) <= 40 else raw[:37] + "..."
         yield (
-            f"{key}: {shown!r} contains the control character U+{ord(found[0]):04X}: write it "
+            f"{key}: {shown!r} contains the control character U+{ord(character[0]):04X}: write it "
             f"in one line, without this character"
         )

@@ -1,8 +1,8 @@
 """``params.yaml`` and files of studies as text: one reader, and the line of each key.
 
 DVC reads YAML 1.2 (ruamel.yaml); PyYAML and many editors still read YAML 1.1, where ``020000`` is
-8192, ``1:40:00`` is 6000 and ``yes`` is true. Here it is YAML 1.2, and what the two libraries do
-not read alike is refused. So are anchors: `dvc exp run -S` copies what they share into its users.
+8192, ``1:40:00`` is 6000 and ``yes`` is true. Here it is YAML 1.2, and what the two libraries read
+differently is refused. So are anchors: `dvc exp run -S` copies what they share into its users.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class YamlError(ValueError):
 
 
 class YamlFile:
-    """A file, read.
+    """A file that was read.
 
     Attributes
     ----------
@@ -70,20 +70,20 @@ class YamlFile:
         """
         node, line = self._root, 1
         for depth, part in enumerate(location):
-            found = None
+            child = None
             if isinstance(node, MappingNode):
-                found = next((pair for pair in node.value if pair[0].value == part), None)
+                child = next((pair for pair in node.value if pair[0].value == part), None)
             elif isinstance(node, SequenceNode) and isinstance(part, int):
-                found = (node.value[part],) * 2 if part < len(node.value) else None
-            if found is None:
+                child = (node.value[part],) * 2 if part < len(node.value) else None
+            if child is None:
                 return line, depth
-            node, line = found[1], found[0].start_mark.line + 1
+            node, line = child[1], child[0].start_mark.line + 1
         return line, len(location)
 
 
 @functools.lru_cache(maxsize=128)  # a command reads the same files more than once
 def _parsed(path: Path, text: str) -> tuple[Any, Any]:
-    """The nodes and the content of a file; they are shared, so that nobody may change them."""
+    """The nodes and the content of a file; they are shared, so nobody may change them."""
     reader = YAML(typ="safe")
     try:
         _check_structure(path, text)

@@ -40,8 +40,8 @@ def digest(raw: RawFile, format: Format) -> tuple[str, int]:
     DatasetError
         If the file is damaged or not of this format.
     """
-    found, splits = _read(raw, format)
-    return found, splits.total()
+    checksum, splits = _read(raw, format)
+    return checksum, splits.total()
 
 
 def _read(raw: RawFile, format: Format) -> tuple[str, Counter[str]]:
@@ -79,11 +79,11 @@ def check(raw: RawFile, source: PublicSource, format: Format, name: str) -> Coun
     DatasetError
         If they differ, or the file is damaged.
     """
-    found, splits = _read(raw, format)
-    if found != source.contents:
+    checksum, splits = _read(raw, format)
+    if checksum != source.contents:
         raise DatasetError(
             f"{raw} is not the data set that was published at {source.url}: the checksum of its "
-            f"{splits.total():,} documents is {found}, and datasets.{name}.source.contents in "
+            f"{splits.total():,} documents is {checksum}, and datasets.{name}.source.contents in "
             f"params.yaml says {source.contents}; {raw.instead}"
         )
     return splits

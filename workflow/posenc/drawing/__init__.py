@@ -1,1 +1,1 @@
-"""Style, marks and files of figures: what those of measurements and of several share."""
+"""Style, marks and files, which figures of one measurement and of several share."""

@@ -80,7 +80,7 @@ def styled(style: Style) -> Iterator[None]:
 def drawing(
     draw: Callable[[Canvas, Any, Any, Style], None],
 ) -> Callable[[Any, Any, Style], Canvas]:
-    """Give what draws on a canvas one of the size in params.yaml, in the shared style.
+    """Pass a drawing function a canvas of the size in params.yaml, in the shared style.
 
     Nothing is shown; the result goes to :func:`save`.
     """
@@ -88,10 +88,10 @@ def drawing(
     @functools.wraps(draw)
     def drawn(measurements: Any, figure: Figure, style: Style) -> Canvas:
         with styled(style):
-            made = Canvas(figsize=(figure.width, figure.height))
-            FigureCanvasAgg(made)
-            draw(made, measurements, figure, style)
-        return made
+            canvas = Canvas(figsize=(figure.width, figure.height))
+            FigureCanvasAgg(canvas)
+            draw(canvas, measurements, figure, style)
+        return canvas
 
     return drawn
 
@@ -99,9 +99,9 @@ def drawing(
 def slide(
     width: float, height: float
 ) -> Callable[[Callable[[Canvas, Any, Style], None]], Callable[[Any, Style], Canvas]]:
-    """Give what draws for slides a canvas of that size in inches, its place on the slide.
+    """Pass a drawing function for slides a canvas of a size in inches, its place on the slide.
 
-    Slides have a language, and figures none: what is drawn has digits and no words, which the
+    Slides have a language and figures have none: a drawing has digits but no words, which the
     slide sets itself, in its own fonts.
     """
 
@@ -110,10 +110,10 @@ def slide(
         def drawn(measurements: Any, style: Style) -> Canvas:
             larger = style.model_copy(update={"font_size": SLIDE_POINTS})
             with styled(larger):
-                made = Canvas(figsize=(width, height))
-                FigureCanvasAgg(made)
-                draw(made, measurements, larger)
-            return made
+                canvas = Canvas(figsize=(width, height))
+                FigureCanvasAgg(canvas)
+                draw(canvas, measurements, larger)
+            return canvas
 
         return drawn
 
@@ -125,8 +125,8 @@ def save(
 ) -> None:
     """Write a figure to each output atomically; the format is that of the suffix.
 
-    The bytes depend on the figure alone: no date and no version is recorded. What is drawn for
-    slides is the second page of a PDF.
+    The bytes depend on the figure alone: no date or version is recorded. The drawing for slides is
+    the second page of a PDF.
     """
     with styled(style):
         for output in outputs:
@@ -197,12 +197,12 @@ def grid(figure: Canvas, panels: Sequence[tuple[str, str]]) -> dict[tuple[str, s
 
 
 def layer_ticks(axes: Axes, columns: int) -> None:
-    """Whole numbers on the horizontal axis of one of so many panels in a row."""
+    """Put whole numbers on the horizontal axis of a panel, in a row of ``columns`` panels."""
     axes.xaxis.set_major_locator(MaxNLocator(max(2, 12 // columns), integer=True))
 
 
 def title(figure: Canvas, name: str, columns: int) -> str:
-    """A name as the title of one of so many panels in a row: in lines that fit there."""
+    """A name as the title of a panel, in lines that fit in a row of ``columns`` panels."""
     room = figure.get_figwidth() * 72 / columns / matplotlib.rcParams["axes.titlesize"]  # in ems
     return textwrap.fill(display(name), int(room / 0.65))
 
@@ -214,8 +214,8 @@ def small_multiples(
 
     Yields
     ------
-    The axes, and the runs that were measured. Axes of which none was say why, and are left out; so
-    does the figure where there are no such runs.
+    The axes and their measured runs. Axes without any say why, and are left out; a figure without
+    panels says why, too.
     """
     panels: dict[tuple[str, str], list[dict]] = {}
     for measurement in measurements:
@@ -240,8 +240,8 @@ def is_left(axes: Axes) -> bool:
 def legend_above(figure: Canvas, axes: Iterable[Axes], columns: int) -> None:
     """Put one legend for all panels over them, where it covers no data."""
     entries: dict[str, Any] = {}
-    for one in axes:
-        for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
+    for panel in axes:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
     if entries:
         figure.legend(
@@ -252,15 +252,15 @@ def legend_above(figure: Canvas, axes: Iterable[Axes], columns: int) -> None:
 
 
 def columns_that_fit(figure: Canvas, labels: Sequence[str], most: int) -> int:
-    """How many columns of a legend are no wider than the figure, of so many at most."""
+    """How many columns of a legend fit the width of the figure, at most ``most``."""
     size = matplotlib.rcParams["legend.fontsize"]
     room = figure.get_figwidth() * 72 / FontProperties(size=size).get_size_in_points()  # in ems
 
     def width(columns: int) -> float:
         rows = -(-len(labels) // columns)
         longest = (max(map(len, labels[at : at + rows])) for at in range(0, len(labels), rows))
-        # A line and the space beside it, and letters of a bit more than half an em.
-        return sum(4 + 0.55 * one for one in longest)
+        # A line, the space beside it, and letters a bit wider than half an em.
+        return sum(4 + 0.55 * length for length in longest)
 
     return next((n for n in range(most, 1, -1) if width(n) <= room), 1)
 
@@ -277,43 +277,43 @@ def not_run(axes: Axes, reasons: Iterable[str | None], characters: int) -> None:
     )  # fmt: skip
 
 
-def note_not_run(made: Canvas, runs: Mapping[str, str]) -> None:
+def note_not_run(figure: Canvas, runs: Mapping[str, str]) -> None:
     """Say below the panels what was not run, and why, so that it takes no panel of its own.
 
     Parameters
     ----------
-    made : matplotlib.figure.Figure
-        The figure; it has no common label of its x axes.
+    figure : matplotlib.figure.Figure
+        It has no common label of its x axes.
     runs : mapping
         The reason by what was not run.
     """
     if runs:
         said = "; ".join(f"{display(name)} ({reason})" for name, reason in runs.items())
-        # In lines that fit where a note in the size of the text follows as well.
-        room = int(made.get_figwidth() * 72 / (0.55 * matplotlib.rcParams["font.size"]))
-        made.supxlabel(textwrap.fill(f"not run: {said}", room), fontsize=SMALLEST_POINTS)
+        # In lines that also fit where a note in the size of the text follows.
+        room = int(figure.get_figwidth() * 72 / (0.55 * matplotlib.rcParams["font.size"]))
+        figure.supxlabel(textwrap.fill(f"not run: {said}", room), fontsize=SMALLEST_POINTS)
 
 
 def measured(
-    made: Canvas, found: Sequence[dict], otherwise: str, characters: int = 60
+    figure: Canvas, measurements: Sequence[dict], otherwise: str, characters: int = 60
 ) -> list[dict]:
-    """Those that were measured. If there are none, the whole figure says why.
+    """Those that were measured. Without any, the whole figure says why.
 
     Parameters
     ----------
-    made : matplotlib.figure.Figure
-        The figure.
-    found : sequence of dict
-        Measurements.
+    figure : matplotlib.figure.Figure
+        The whole figure.
+    measurements : sequence of dict
+        Measured or not.
     otherwise : str
-        What is said where there is no measurement to give a reason.
+        What it says where no measurement gives a reason.
     characters : int
         Of a line.
     """
-    shown = [one for one in found if one["status"] == "measured"]
+    shown = [measurement for measurement in measurements if measurement["status"] == "measured"]
     if not shown:
-        reasons = [one["reason"] for one in found]
-        not_run(made.add_subplot(), reasons or [otherwise], characters)
+        reasons = [measurement["reason"] for measurement in measurements]
+        not_run(figure.add_subplot(), reasons or [otherwise], characters)
     return shown
 
 
@@ -348,7 +348,10 @@ def read_measurements(paths: Sequence[Path]) -> list[dict]:
     measurements: list[dict] = []
     for path in paths:
         value = read_sealed(path)
-        if not all({"run", "status", "measurement"} <= one.keys() for one in unbundled(value)):
+        if not all(
+            {"run", "status", "measurement"} <= measurement.keys()
+            for measurement in unbundled(value)
+        ):
             raise ArtifactError(f"{path} is not a measurement; delete it and rerun")
         measurements += map(dict, unbundled(value))
     return measurements
@@ -356,7 +359,7 @@ def read_measurements(paths: Sequence[Path]) -> list[dict]:
 
 def say_precision(figure: Canvas, measurements: Sequence[Any], style: Style) -> None:
     """Say below a figure what was computed in bfloat16, and how far that is from float32."""
-    line = note(one for m in measurements if isinstance(m, dict) for one in precisions(m))
+    line = note(p for m in measurements if isinstance(m, dict) for p in precisions(m))
     if line:
         # Below the label that panels share, if there is one; the panels keep their size.
         label = figure.get_supxlabel()
@@ -400,10 +403,10 @@ def command(
     ) -> None:
         shared = read_section(style, Style)
         measurements = read(inputs or [])
-        made = draw(measurements, read_section(config, section), shared)
-        say_precision(made, measurements, shared)
-        save(made, output, shared, for_slides(measurements, shared) if for_slides else None)
-        # What the figure is made of, and what its files should be when they are read.
+        canvas = draw(measurements, read_section(config, section), shared)
+        say_precision(canvas, measurements, shared)
+        save(canvas, output, shared, for_slides(measurements, shared) if for_slides else None)
+        # What the figure is made of, and the checksums that its files should have later.
         write_sealed(
             output[0].with_suffix(".json"),
             {

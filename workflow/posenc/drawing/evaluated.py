@@ -1,4 +1,4 @@
-"""What figures of evaluated conditions share: who was measured, rows by group, looks of lines."""
+"""What figures of evaluated conditions share: measured models, rows by group, looks of lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_HEAD = "no language-model head"
 
 def of_kind(measurements: Sequence[dict], kind: str) -> list[dict]:
     """The measurements of one kind, in order."""
-    return [one for one in measurements if one["measurement"] == kind]
+    return [measurement for measurement in measurements if measurement["measurement"] == kind]
 
 
 def decoders(measurements: Sequence[dict], positions: str = TABLE) -> tuple[list[dict], list[str]]:
@@ -24,17 +24,19 @@ def decoders(measurements: Sequence[dict], positions: str = TABLE) -> tuple[list
 
     Conditions of a table of positions and those of a rotation are shown apart.
     """
-    found, reasons = [], []
-    for one in of_kind(measurements, "conditions"):
-        if one["status"] != "measured":
-            reasons.append(one["reason"])
-        elif one["is_decoder"] and one["positions"] == positions:
-            found.append(one)
-        elif one["is_decoder"]:
-            reasons.append(f"positions of {one['run']['model']} are a {one['positions']}")
+    measured, reasons = [], []
+    for measurement in of_kind(measurements, "conditions"):
+        if measurement["status"] != "measured":
+            reasons.append(measurement["reason"])
+        elif measurement["is_decoder"] and measurement["positions"] == positions:
+            measured.append(measurement)
+        elif measurement["is_decoder"]:
+            reasons.append(
+                f"positions of {measurement['run']['model']} are a {measurement['positions']}"
+            )
         else:
-            reasons.append(f"{one['run']['model']} has {NO_HEAD}")
-    return found, reasons
+            reasons.append(f"{measurement['run']['model']} has {NO_HEAD}")
+    return measured, reasons
 
 
 def entries(measurement: dict) -> dict[str, dict]:
@@ -49,10 +51,10 @@ def rows(measurements: Sequence[dict], *groups: str) -> list[tuple[str, bool]]:
         for measurement in measurements
         for entry in measurement["conditions"]
     }
-    found = []
+    row_names = []
     for group, names in grouped(specs, *groups).items():
-        found += [(GROUPS[group], True), *((name, False) for name in names)]
-    return found
+        row_names += [(GROUPS[group], True), *((name, False) for name in names)]
+    return row_names
 
 
 def group_colours(style: Style) -> dict[str, str]:
@@ -85,20 +87,20 @@ def share_rows(axes: Axes, names: Sequence[tuple[str, bool]], first: Axes | None
 def series(names: Iterable[str], style: Style) -> dict[str, dict]:
     """The look of a line for each condition; the intact model is dark grey.
 
-    Later lines are thinner: where conditions do the same, the one below is seen beside the other.
+    Later lines are thinner, so that both are visible where conditions do the same.
     """
     others = [name for name in names if name != common.INTACT]
-    found = {common.INTACT: {"color": common.GREY, "marker": "o", "ls": "-", "lw": 2.4, "ms": 4}}
+    looks = {common.INTACT: {"color": common.GREY, "marker": "o", "ls": "-", "lw": 2.4, "ms": 4}}
     for index, name in enumerate(others):
         cycle, place = divmod(index, len(style.palette))
-        found[name] = {
+        looks[name] = {
             "color": style.palette[place],
             "marker": common.MARKERS[(index + 1) % len(common.MARKERS)],
             "ls": ("-", (0, (4, 1.5)), ":")[cycle % 3],
             "lw": max(0.9, 2.2 - 0.2 * index),
             "ms": max(2, 3.8 - 0.25 * index),
         }
-    return found
+    return looks
 
 
 def curve(axes: Axes, xs: Sequence[float], estimates: Sequence[dict], **look) -> None:
@@ -111,30 +113,30 @@ def curve(axes: Axes, xs: Sequence[float], estimates: Sequence[dict], **look) ->
 
 
 def share(
-    axes: Axes, found: dict, height: float, limits: tuple[float, float], colour: str,
+    axes: Axes, estimate: dict, height: float, limits: tuple[float, float], colour: str,
     *, marker: str = "o", is_filled: bool = True, label: str | None = None,
 ) -> None:  # fmt: skip
-    """A mark with its interval at a height; an arrow beside its number where it is off the axis.
+    """Draw a mark with its interval at a height; off the axis, an arrow beside its number.
 
-    A number stands beside arrows of filled marks alone.
+    Only filled marks have the number.
     """
     low, high = limits
     look = {"color": colour, "ls": "none", "ms": 3, "mfc": colour if is_filled else "white"}
-    is_below = found["value"] < low
-    if is_below or found["value"] > high:
+    is_below = estimate["value"] < low
+    if is_below or estimate["value"] > high:
         end, inwards = (low, 1) if is_below else (high, -1)
         axes.plot([end], [height], marker="<" if is_below else ">", clip_on=False, **look)
         if is_filled:
             axes.annotate(
-                f"{found['value']:.2f}".replace("-", "−"), (end, height), (5 * inwards, 0),
+                f"{estimate['value']:.2f}".replace("-", "−"), (end, height), (5 * inwards, 0),
                 textcoords="offset points", va="center", ha="left" if is_below else "right",
                 color=colour, fontsize=common.SMALLEST_POINTS, zorder=4,
                 bbox={"fc": "white", "ec": "none", "pad": 0.5},
             )  # fmt: skip
         return
-    ends = [max(found["low"], low), min(found["high"], high)]
+    ends = [max(estimate["low"], low), min(estimate["high"], high)]
     axes.plot(ends, [height, height], color=colour, lw=1)
-    axes.plot([found["value"]], [height], marker=marker, mew=0.7, label=label, zorder=3, **look)
+    axes.plot([estimate["value"]], [height], marker=marker, mew=0.7, label=label, zorder=3, **look)
 
 
 def nothing_is_lost(axes: Axes) -> None:
@@ -146,7 +148,7 @@ def nothing_is_lost(axes: Axes) -> None:
 
 
 def has_shares(measurement: dict) -> bool:
-    """Whether anything is lost without positions, of which conditions recover a share."""
+    """Whether anything is lost without positions, so that conditions can recover a share."""
     return any(entry["recovered"] is not None for entry in measurement["conditions"])
 
 
@@ -170,14 +172,14 @@ def panel_title(measurement: dict) -> str:
 
 def by_dataset(measurements: Sequence[dict]) -> dict[str, list[dict]]:
     """Measurements of each data set, in order; the first model is the headline."""
-    found: dict[str, list[dict]] = {}
-    for one in measurements:
-        found.setdefault(one["run"]["dataset"], []).append(one)
-    return found
+    groups: dict[str, list[dict]] = {}
+    for measurement in measurements:
+        groups.setdefault(measurement["run"]["dataset"], []).append(measurement)
+    return groups
 
 
 def band_name(edges: list[float], band: int) -> str:
-    """A band by its limits in cycles per token; the first and the last have one."""
+    """A band by its limits in cycles per token; the first and the last have only one."""
     low, high = (f"{limit:.2g}" for limit in edges[band : band + 2])
     if band == 0:
         return f"below {high} / token"

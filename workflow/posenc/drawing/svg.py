@@ -1,4 +1,4 @@
-"""A figure as SVG: text that stays text, small, the same bytes each time, with what it shows."""
+"""A figure as SVG: small, with text as text, the same bytes each time, and the values it shows."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def written(figure: Canvas, dots_per_inch: float) -> str:
     figure : matplotlib.figure.Figure
         In the shared style.
     dots_per_inch : float
-        Of what is a picture in it: heat maps, and lines of very many points.
+        Of its bitmaps: heat maps, and lines of very many points.
 
     Returns
     -------
     str
         With the values that it shows (:func:`posenc.drawing.values.values`) as JSON in
-        ``<metadata>``. The root of a figure whose lines are a picture has the class ``dense``.
+        ``<metadata>``. The root of a figure whose lines are a bitmap has the class ``dense``.
     """
-    made = io.StringIO()
+    buffer = io.StringIO()
     with _prepared(figure), matplotlib.rc_context({"svg.fonttype": "none"}):
-        figure.savefig(made, format="svg", dpi=dots_per_inch, metadata={"Date": None})
+        figure.savefig(buffer, format="svg", dpi=dots_per_inch, metadata={"Date": None})
         shown = values.values(figure)
-    root = slim(ElementTree.fromstring(made.getvalue()))
+    root = slim(ElementTree.fromstring(buffer.getvalue()))
     if values.is_dense(figure):
         root.set("class", "dense")
     metadata = ElementTree.SubElement(root, "metadata")
@@ -60,7 +60,7 @@ def written(figure: Canvas, dots_per_inch: float) -> str:
 
 @contextlib.contextmanager
 def _prepared(figure: Canvas) -> Iterator[None]:
-    """Dense lines as a picture, and texts of several lines named by how these are aligned."""
+    """Turn dense lines into a bitmap, and name texts of several lines by their alignment."""
     lines = [line for axes in figure.axes for line in axes.lines] if values.is_dense(figure) else []
     texts = [text for text in figure.findobj(Text) if "\n" in text.get_text()]
     for line in lines:
@@ -78,10 +78,10 @@ def _prepared(figure: Canvas) -> Iterator[None]:
 
 
 def slim(root: ElementTree.Element) -> ElementTree.Element:
-    """An equal picture of a third of the size.
+    """The same drawing in a third of the size.
 
-    Groups are dissolved into what they hold, neighbours of one look become one path or share a
-    group, coordinates are rounded, and only what is referred to keeps a name.
+    Groups are dissolved into what they hold, neighbours that look alike become one path or share
+    a group, coordinates are rounded, and only what is referred to keeps a name.
 
     Parameters
     ----------
@@ -102,9 +102,9 @@ def slim(root: ElementTree.Element) -> ElementTree.Element:
     # Marks that look alike have one definition; what is drawn once needs none.
     looks = {key: ElementTree.tostring(part) for key, part in defined.items()}
     drawn = Counter(looks[part.get("href", "")] for part in parts if part.tag == "use")
-    made = ElementTree.Element("svg", {"xmlns": SVG, "viewBox": root.get("viewBox", "")})
-    ElementTree.SubElement(made, "style").text = SHARED
-    definitions = ElementTree.SubElement(made, "defs")
+    svg = ElementTree.Element("svg", {"xmlns": SVG, "viewBox": root.get("viewBox", "")})
+    ElementTree.SubElement(svg, "style").text = SHARED
+    definitions = ElementTree.SubElement(svg, "defs")
     names: dict[bytes, str] = {}
 
     def name_of(key: str) -> str:
@@ -114,7 +114,7 @@ def slim(root: ElementTree.Element) -> ElementTree.Element:
             definitions.append(defined[key])
         return f"#{names[looks[key]]}"
 
-    group, clip = made, ""
+    group, clip = svg, ""
     for part in parts:
         if part.tag == "use" and drawn[looks[part.get("href", "")]] == 1:
             _put_in(part, defined[part.get("href", "")])
@@ -122,16 +122,16 @@ def slim(root: ElementTree.Element) -> ElementTree.Element:
             part.set("href", name_of(part.get("href", "")))
         wanted = part.attrib.pop("clip-path", "")
         if wanted != clip:
-            group, clip = made, wanted
+            group, clip = svg, wanted
             if clip:
                 clipped = {"clip-path": f"url({name_of(clip[4:-1])})"}
-                group = ElementTree.SubElement(made, "g", clipped)
+                group = ElementTree.SubElement(svg, "g", clipped)
         last = group[-1] if len(group) else None
         if last is not None and _are_one(last, part):
             last.set("d", last.get("d", "") + part.get("d", ""))
         else:
             group.append(part)
-    return made
+    return svg
 
 
 def _parts(element: ElementTree.Element, clip: str) -> Iterator[ElementTree.Element]:
@@ -150,7 +150,7 @@ def _parts(element: ElementTree.Element, clip: str) -> Iterator[ElementTree.Elem
 
 
 def _put_in(use: ElementTree.Element, path: ElementTree.Element) -> None:
-    """Draw a definition where it is used; the looks of the place count more than its own."""
+    """Draw a definition where it is used; the style there overrides its own."""
     use.tag = "path"
     style = ";".join(filter(None, (path.get("style"), use.get("style"))))
     moved = f"translate({use.attrib.pop('x', '0')} {use.attrib.pop('y', '0')})"
@@ -159,7 +159,7 @@ def _put_in(use: ElementTree.Element, path: ElementTree.Element) -> None:
 
 
 def _are_one(last: ElementTree.Element, part: ElementTree.Element) -> bool:
-    """Whether two paths may be drawn as one: lines of one look that do not shine through."""
+    """Whether two paths may be drawn as one: opaque lines that look alike."""
     style = part.get("style", "")
     return (
         last.tag == part.tag == "path"
@@ -173,12 +173,12 @@ def _are_one(last: ElementTree.Element, part: ElementTree.Element) -> bool:
 def _anchor(text: ElementTree.Element, anchor: str, share: float) -> None:
     """Place a line by its middle or end, which holds in any font."""
     style = text.get("style", "")
-    found = dict(re.findall(r"font-(size|weight|style):([^;]+)", style))
+    properties = dict(re.findall(r"font-(size|weight|style):([^;]+)", style))
     font = FontProperties(
         family="DejaVu Sans",
-        size=float(found["size"].removesuffix("px")),
-        weight=found.get("weight", "normal"),
-        style=found.get("style", "normal"),
+        size=float(properties["size"].removesuffix("px")),
+        weight=properties.get("weight", "normal"),
+        style=properties.get("style", "normal"),
     )
     width, _, _ = text_to_path.get_text_width_height_descent(text.text, font, ismath=False)
     text.set("x", _rounded(str(float(text.get("x", 0)) + share * width)))
@@ -188,28 +188,28 @@ def _anchor(text: ElementTree.Element, anchor: str, share: float) -> None:
 def _copied(
     element: ElementTree.Element, more: dict[str, str] | None = None
 ) -> ElementTree.Element:
-    """The same without namespaces, a name, and digits that nobody sees."""
-    made = ElementTree.Element(_kind(element))
-    made.text = element.text if made.tag in ("text", "tspan") else None
+    """A copy without namespaces, name, and digits that nobody sees."""
+    copy = ElementTree.Element(_kind(element))
+    copy.text = element.text if copy.tag in ("text", "tspan") else None
     for key, value in element.items():
         if key == "d":
-            made.set(key, _path(value))
+            copy.set(key, _path(value))
         elif key == "style":
-            made.set(key, _style(value))
+            copy.set(key, _style(value))
         elif key == HREF:
-            made.set("href", "".join(value.split()))
+            copy.set("href", "".join(value.split()))
         elif key == "transform":
             if kept := re.sub(r"rotate\(-?0 [^)]*\)", "", value).strip():
-                made.set(key, _rounded(kept))
+                copy.set(key, _rounded(kept))
         elif key not in ("id", "clip-path"):
-            made.set(key, _rounded(value))
-    if moved := re.fullmatch(r"translate\((\S+) (\S+)\)", made.get("transform", "")):
-        del made.attrib["transform"]
-        made.attrib |= {"x": moved[1], "y": moved[2]}
-    if made.tag in ("text", "clipPath"):
-        made.extend([_copied(child) for child in element])
-    made.attrib |= more or {}
-    return made
+            copy.set(key, _rounded(value))
+    if moved := re.fullmatch(r"translate\((\S+) (\S+)\)", copy.get("transform", "")):
+        del copy.attrib["transform"]
+        copy.attrib |= {"x": moved[1], "y": moved[2]}
+    if copy.tag in ("text", "clipPath"):
+        copy.extend([_copied(child) for child in element])
+    copy.attrib |= more or {}
+    return copy
 
 
 def _kind(element: ElementTree.Element) -> str:
@@ -219,14 +219,14 @@ def _kind(element: ElementTree.Element) -> str:
 def _rounded(text: str, places: int = PLACES) -> str:
     """A text whose decimal fractions have few decimals."""
 
-    def short(found: re.Match[str]) -> str:
-        return f"{float(found[0]):.{places}f}".rstrip("0").rstrip(".")
+    def short(match: re.Match[str]) -> str:
+        return f"{float(match[0]):.{places}f}".rstrip("0").rstrip(".")
 
     return re.sub(r"-?\d+\.\d+", short, text)
 
 
 def _path(text: str) -> str:
-    """A path in short: after M or L, more pairs are lines too."""
+    """A path in short: after M or L, further pairs are lines too."""
     short = re.sub(r"\s*([A-Za-z])\s*", r"\1", " ".join(_rounded(text).split()))
     return re.sub(
         r"(?<=[ML])([^A-Za-z]+)(?:L[^A-Za-z]+)+", lambda run: run[0].replace("L", " "), short

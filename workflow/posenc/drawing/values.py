@@ -25,13 +25,13 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import StepPatch
 
 SMALLEST_POINTS = 6.0
-"""Text of this size below a figure is a note, and no label of its axes."""
+"""Text of this size below a figure is a note, not a label of its axes."""
 MOST_OF_A_LINE = 60
-"""Of a line of more points, such as a formula's, every second or third is a value, and so on."""
+"""Of a line with more points, such as a formula's, only every second, third, ... is a value."""
 MOST_POINTS = 20_000
-"""Lines of more points are dense: they are drawn as a picture, and have no values."""
+"""Lines with more points are dense: they are drawn as a bitmap, and have no values."""
 MOST_CELLS = 4000
-"""Of a figure's heat maps whose cells are values."""
+"""Cells of a figure's heat maps are values up to this number."""
 CAPS = ("", "|", "_")
 """Marks of a line of two points that is an interval."""
 BEYOND = ({"<": "<", ">": ">"}, {"v": "<", "^": ">"})
@@ -81,7 +81,7 @@ def values(figure: Canvas) -> dict[str, Any]:
     Parameters
     ----------
     figure : matplotlib.figure.Figure
-        It was drawn, so that its layout is done.
+        Already drawn, so that its layout is final.
 
     Returns
     -------
@@ -92,19 +92,21 @@ def values(figure: Canvas) -> dict[str, Any]:
         words. Where it has an interval, there follow the axis along which that is (0 or 1), low
         and high; of the cell of a heat map, 2 and its value.
     """
-    found: dict[str, Any] = {"panels": [], "series": []}
+    shown: dict[str, Any] = {"panels": [], "series": []}
     panels = [a for a in figure.axes if a.axison and not hasattr(a, "_colorbar")]
-    has_cells = sum(_array(one).size for axes in panels for one in _maps(axes)) <= MOST_CELLS
+    has_cells = (
+        sum(_array(heat_map).size for axes in panels for heat_map in _maps(axes)) <= MOST_CELLS
+    )
     for number, axes in enumerate([] if is_dense(figure) else panels):
         labels = [_label(figure, panels, axes, name) for name in ("x", "y")]
-        found["panels"].append([_plain(axes.get_title()), *labels, _of_colours(axes)])
+        shown["panels"].append([_plain(axes.get_title()), *labels, _of_colours(axes)])
         names, intervals = _names(figure, axes), list(_intervals(axes))
         words = (_words(axes.xaxis), _words(axes.yaxis))
         seen: set[tuple] = set()
         for series in _series(axes, has_cells):
             name, colour = _name(series.artist, names), _colour(series.artist)
             if not (name or series.marker) and _is_neutral(colour):
-                continue  # a rule of the drawing, and no data
+                continue  # a rule of the drawing, not data
             around = _around(axes, series, intervals)
             points = []
             for index, place in enumerate(_places(axes, series.points)):
@@ -116,12 +118,14 @@ def values(figure: Canvas) -> dict[str, Any]:
                 said = [*place, *(_said(axes, series, point, i, words[i]) for i in (0, 1))]
                 if series.heights is not None:
                     said += [2, number_in_words(series.heights[index])]
-                elif one := next((one for one in around if one.holds(point)), None):
-                    said += [one.axis, *_ends(axes, one, words[one.axis])]
+                elif interval := next(
+                    (interval for interval in around if interval.holds(point)), None
+                ):
+                    said += [interval.axis, *_ends(axes, interval, words[interval.axis])]
                 points.append(said)
             if points:
-                found["series"].append([number, name, points])
-    return found
+                shown["series"].append([number, name, points])
+    return shown
 
 
 def _series(axes: Axes, has_cells: bool) -> Iterator[Series]:
@@ -139,10 +143,10 @@ def _series(axes: Axes, has_cells: bool) -> Iterator[Series]:
     for collection in axes.collections:
         if isinstance(collection, PathCollection):
             yield Series(collection, np.ma.filled(collection.get_offsets(), np.nan), "o")
-    for one in _maps(axes) if has_cells else ():
-        array = _array(one)  # (row, column)
+    for heat_map in _maps(axes) if has_cells else ():
+        array = _array(heat_map)  # (row, column)
         is_cell = np.isfinite(array)
-        yield Series(one, _centres(one, array.shape)[is_cell], "cell", array[is_cell])
+        yield Series(heat_map, _centres(heat_map, array.shape)[is_cell], "cell", array[is_cell])
     for container in axes.containers:
         if isinstance(container, BarContainer):
             ends = [bar.get_bbox() for bar in container]
@@ -166,8 +170,8 @@ def _marker(line: Line2D) -> str:
 
 def _maps(axes: Axes) -> list[Any]:
     """Heat maps."""
-    meshes = [one for one in axes.collections if isinstance(one, QuadMesh)]
-    return [one for one in (*axes.images, *meshes) if _array(one).ndim == 2]
+    meshes = [collection for collection in axes.collections if isinstance(collection, QuadMesh)]
+    return [heat_map for heat_map in (*axes.images, *meshes) if _array(heat_map).ndim == 2]
 
 
 def _array(heat_map: Any) -> np.ndarray:
@@ -217,12 +221,18 @@ def _around(axes: Axes, series: Series, intervals: Iterable[Interval]) -> list[I
     """
     colour, order = _colour(series.artist), axes.get_children()
     its = order.index(series.artist)
-    alike = [one for one in intervals if one.low < one.high and _colour(one.artist) == colour]
-    held = Counter(id(one.artist) for one in alike if any(map(one.holds, series.points)))
+    alike = [
+        interval
+        for interval in intervals
+        if interval.low < interval.high and _colour(interval.artist) == colour
+    ]
+    held = Counter(
+        id(interval.artist) for interval in alike if any(map(interval.holds, series.points))
+    )
 
-    def likely(one: Interval) -> tuple[int, int, bool]:
-        apart = order.index(one.artist) - its
-        return -held[id(one.artist)], abs(apart), apart > 0
+    def likely(interval: Interval) -> tuple[int, int, bool]:
+        apart = order.index(interval.artist) - its
+        return -held[id(interval.artist)], abs(apart), apart > 0
 
     return sorted(alike, key=likely)
 
@@ -255,20 +265,20 @@ def _said(
     return f"{beyond} {words(point[axis])}".strip()
 
 
-def _ends(axes: Axes, one: Interval, words: Callable[[float], str]) -> list[str]:
-    """Both in words; one that is cut off by the axis has no number."""
-    low, high = sorted((axes.get_xlim(), axes.get_ylim())[one.axis])
-    return [words(end) if low < end < high else "…" for end in (one.low, one.high)]
+def _ends(axes: Axes, interval: Interval, words: Callable[[float], str]) -> list[str]:
+    """Both ends in words; an end that the axis cuts off has no number."""
+    low, high = sorted((axes.get_xlim(), axes.get_ylim())[interval.axis])
+    return [words(end) if low < end < high else "…" for end in (interval.low, interval.high)]
 
 
 def number_in_words(value: float) -> str:
-    """A value in four digits, without an exponent where it has few more."""
+    """A value in four digits, or in a few more where they save an exponent."""
     text = f"{value:.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.4g}"
     return text.replace("-", "\N{MINUS SIGN}")
 
 
 def _words(axis: Axis) -> Callable[[float], str]:
-    """How a value of an axis is said: by the word of its tick where ticks are words."""
+    """How to say a value of an axis: by the word of its tick where ticks are words."""
     places = axis.get_majorticklocs()
     said = axis.get_major_formatter().format_ticks(places)
     ticks = [(place, text) for place, text in zip(places, said, strict=True) if text.strip()]
@@ -297,28 +307,30 @@ def _plain(text: str) -> str:
 
 
 def _label(figure: Canvas, panels: list[Axes], axes: Axes, name: str) -> str:
-    """That of an axis: its own, that of a panel in line and of the same range, or of all."""
+    """The label of an axis: its own, that of an aligned panel of the same range, or that of all."""
 
-    def range_of(one: Axes) -> tuple:
-        box = one.get_position()
+    def range_of(panel: Axes) -> tuple:
+        box = panel.get_position()
         return (
             *(box.intervalx if name == "x" else box.intervaly),
-            *getattr(one, f"get_{name}lim")(),
+            *getattr(panel, f"get_{name}lim")(),
         )
 
-    def label(one: Axes) -> str:
-        return str(getattr(one, f"get_{name}label")())
+    def label(panel: Axes) -> str:
+        return str(getattr(panel, f"get_{name}label")())
 
     common = getattr(figure, f"_sup{name}label")
     is_label = common is not None and common.get_fontsize() > SMALLEST_POINTS
-    alike = [label(one) for one in panels if np.allclose(range_of(one), range_of(axes), rtol=1e-3)]
-    found = [label(axes), *alike, common.get_text().split("\n")[0] if is_label else ""]
-    return _plain(next(filter(None, found), ""))
+    alike = [
+        label(panel) for panel in panels if np.allclose(range_of(panel), range_of(axes), rtol=1e-3)
+    ]
+    labels = [label(axes), *alike, common.get_text().split("\n")[0] if is_label else ""]
+    return _plain(next(filter(None, labels), ""))
 
 
 def _of_colours(axes: Axes) -> str:
     """What the colours of a heat map mean, as its scale says."""
-    scales = [one.colorbar for one in (*axes.images, *axes.collections) if one.colorbar]
+    scales = [artist.colorbar for artist in (*axes.images, *axes.collections) if artist.colorbar]
     return _plain(scales[0].ax.get_ylabel() or scales[0].ax.get_xlabel()) if scales else ""
 
 
@@ -335,7 +347,11 @@ def _names(figure: Canvas, axes: Axes) -> list[tuple[Artist, str]]:
 
 def _name(artist: Artist, names: list[tuple[Artist, str]]) -> str:
     """Its own label, that of the container that it begins, or of what looks like it in a legend."""
-    of = [one for one in getattr(artist.axes, "containers", ()) if len(one) and one[0] is artist]
+    of = [
+        container
+        for container in getattr(artist.axes, "containers", ())
+        if len(container) and container[0] is artist
+    ]
     own = str((of or [artist])[0].get_label())
     if own and not own.startswith("_"):
         return _plain(own)

@@ -137,18 +137,18 @@ def fit(
                 torch.inference_mode(),
                 torch.autocast(device, torch.bfloat16, enabled=_is_mixed(optimization)),
             ):
-                found, beside = validate(), also()
+                validation_loss, beside = validate(), also()
             fitted.curve.append(
                 {
                     "step": fitted.steps,
                     "training_loss": float(np.mean(recent)),
-                    "validation_loss": found,
+                    "validation_loss": validation_loss,
                     **beside,
                 }
             )
             recent = []
-            if found < fitted.loss:
-                fitted.step, fitted.loss = fitted.steps, found
+            if validation_loss < fitted.loss:
+                fitted.step, fitted.loss = fitted.steps, validation_loss
                 best = copy.deepcopy(network.state_dict())
         if fitted.steps % optimization.checkpoint_steps == 0:
             checkpoint.save(

@@ -136,7 +136,7 @@ class Trials:
 
     @property
     def current(self) -> bool:
-        """Whether the output is there, whole, and made of the same; then nothing is to be done."""
+        """Whether the output is there, whole, and made of the same; then there is nothing to do."""
         is_current = bool(self._read(self._output))
         if is_current:
             print(f"{self._output} is current and is kept", file=sys.stderr)
@@ -160,8 +160,8 @@ class Trials:
         work
             What trains and measures.
         again
-            Do it even if it is done, because something of it that is not in its results, and that
-            later trials need, is lost. Those that were done after it are done again too.
+            Do it even if it is done, because later trials need something of it that is lost and not
+            in its results. Those that were done after it are done again too.
         """
         if again:
             places = [i for i, trial in enumerate(self._done) if trial["variant"] == variant]
@@ -188,9 +188,9 @@ class Trials:
         return {**self._head, "trials": trials, "provenance": self._provenance}
 
     def _read(self, path: Path) -> list[dict[str, Any]]:
-        found = if_whole(path, read_sealed) or {}
-        same = all(found.get(key) == value for key, value in self._head.items())
-        return found["trials"] if same and found["provenance"] == self._provenance else []
+        content = if_whole(path, read_sealed) or {}
+        same = all(content.get(key) == value for key, value in self._head.items())
+        return content["trials"] if same and content["provenance"] == self._provenance else []
 
 
 def trials_command(

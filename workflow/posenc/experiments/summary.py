@@ -71,15 +71,17 @@ def summary_command(
     ) -> None:
         job = read_section(config, Summary)
         files = [read_sealed(path) for path in trials]
-        found = [file["seed"] for file in files]
-        if found != job.seeds:
+        trial_seeds = [file["seed"] for file in files]
+        if trial_seeds != job.seeds:
             raise ArtifactError(
                 f"experiments.{experiment}.{job.name}.seeds are {job.seeds}, but the trials are of "
-                f"{found}; start the workflow again"
+                f"{trial_seeds}; start the workflow again"
             )
         # All seeds have the same parameters and inputs.
         provenance = files[0]["provenance"]
-        seeds = {f"seed {seed}": sha256_file(p) for seed, p in zip(found, trials, strict=True)}
+        seeds = {
+            f"seed {seed}": sha256_file(p) for seed, p in zip(trial_seeds, trials, strict=True)
+        }
         write_sealed(
             output,
             {

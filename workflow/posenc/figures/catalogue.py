@@ -1,5 +1,5 @@
-"""The figures and tables that there are: the question that each answers, what it is made of, what
-is said of it, and the documents that show it.
+"""All figures and tables: the question that each answers, what it is made of, what is said of it,
+and the documents that show it.
 
 The figure of a measurement or an experiment is in its folder: the module ``figure.py``, and its
 exhibit, which is ``FIGURE`` in ``quantities.py``. Other figures have an exhibit here and a module
@@ -219,7 +219,7 @@ FOLDERS = {
     **discovered("posenc.measurements", "quantities"),
     **discovered("posenc.experiments", "quantities"),
 }
-"""What the folders of measurements and experiments say to documents, by name."""
+"""What the folders of measurements and experiments tell documents, by name."""
 OWN = {name: module for name, module in FOLDERS.items() if hasattr(module, "FIGURE")}
 FIGURES: dict[str, Exhibit] = dict(
     sorted(

@@ -13,7 +13,7 @@ WITHOUT = "zero"
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw the change of the loss by condition, in groups, with a panel for each data set.
 
     Parameters
@@ -29,17 +29,17 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     """
     measured, reasons = evaluated.decoders(measurements)
     if not measured:
-        common.not_run(made.add_subplot(), reasons or ["the study has no runs"], 60)
+        common.not_run(canvas.add_subplot(), reasons or ["the study has no runs"], 60)
         return
     names = evaluated.rows(measured)
     panels = evaluated.by_dataset(measured)
     first = None
     for place, runs in enumerate(panels.values()):
-        axes = made.add_subplot(1, len(panels), place + 1, sharey=first)
+        axes = canvas.add_subplot(1, len(panels), place + 1, sharey=first)
         _draw_panel(axes, runs, names, style)
         axes.set_title(evaluated.panel_title(runs[0]))
         first = evaluated.share_rows(axes, names, first)
-    made.supxlabel("change of loss (nats per token)", fontsize=style.font_size)
+    canvas.supxlabel("change of loss (nats per token)", fontsize=style.font_size)
 
 
 def _draw_panel(axes: Axes, runs: list[dict], names: list, style: Style) -> None:

@@ -14,7 +14,7 @@ from posenc.metrics.similarity import gaussian_null_density
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Histogram, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Histogram, style: Style) -> None:
     """Draw the density of token cosines, model by data set, for each condition.
 
     Parameters
@@ -29,7 +29,7 @@ def draw(made: Canvas, measurements: list[dict], figure: Histogram, style: Style
     one (where there are any), and the Gaussian null's exact density as a line.
     """
     colours = common.condition_colours(measurements, style)
-    for axes, measured in common.small_multiples(made, measurements):
+    for axes, measured in common.small_multiples(canvas, measurements):
         for run in measured:
             condition = run["run"]["condition"]
             histogram = run["histograms"]
@@ -41,9 +41,9 @@ def draw(made: Canvas, measurements: list[dict], figure: Histogram, style: Style
         _set_limits(axes, measured, figure)
     if any(measurement["status"] == "measured" for measurement in measurements):
         where = "the embedding" if figure.layer == "embedding" else "the last hidden state"
-        made.supylabel("density", fontsize=style.font_size)
-        made.supxlabel(f"token cosine at {where}", fontsize=style.font_size)
-    common.legend_above(made, made.axes, columns=4)
+        canvas.supylabel("density", fontsize=style.font_size)
+        canvas.supxlabel(f"token cosine at {where}", fontsize=style.font_size)
+    common.legend_above(canvas, canvas.axes, columns=4)
 
 
 def _draw_nulls(axes, measurement: dict, layer: str) -> None:
@@ -60,7 +60,7 @@ def _draw_nulls(axes, measurement: dict, layer: str) -> None:
 
 
 def _set_limits(axes, measured: list[dict], figure: Histogram) -> None:
-    """Begin where something is, the bulk of the Gaussian null included, and end at one."""
+    """Begin where the data or the bulk of the Gaussian null begin, and end at one."""
     left, smallest = [], []
     for run in measured:
         edges = np.asarray(run["histograms"]["edges"])

@@ -11,7 +11,7 @@ from posenc.drawing.section import Figure, Style
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw the loss by position, beyond the trained length too, with a panel for each model.
 
     Parameters
@@ -24,31 +24,36 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     A line with its interval for each condition; a dashed line at the trained length.
     """
     runs = evaluated.of_kind(measurements, "extrapolation")
-    measured = common.measured(made, runs, "the study has no runs")
+    measured = common.measured(canvas, runs, "the study has no runs")
     if not measured:
         return
     looks = evaluated.series(
-        common.unique(entry["condition"] for one in measured for entry in one["conditions"]),
+        common.unique(
+            entry["condition"] for measurement in measured for entry in measurement["conditions"]
+        ),
         style,
     )
     ends = [
-        bucket["nll_per_token"][end] for one in measured for entry in one["conditions"]
-        for bucket in entry["buckets"] for end in ("low", "high")
-    ]  # fmt: skip
+        bucket["nll_per_token"][end]
+        for measurement in measured
+        for entry in measurement["conditions"]
+        for bucket in entry["buckets"]
+        for end in ("low", "high")
+    ]
     margin = 0.04 * (max(ends) - min(ends))
-    for place, one in enumerate(measured):
-        axes = made.add_subplot(1, len(measured), place + 1)
-        axes.set_title(common.title(made, one["run"]["model"], len(measured)))
-        _draw_panel(axes, one, looks)
+    for place, measurement in enumerate(measured):
+        axes = canvas.add_subplot(1, len(measured), place + 1)
+        axes.set_title(common.title(canvas, measurement["run"]["model"], len(measured)))
+        _draw_panel(axes, measurement, looks)
         axes.set_ylim(min(ends) - margin, max(ends) + margin)
         axes.tick_params(labelleft=place == 0)
         if place == 0:
             axes.set_ylabel("loss (nats per token)")
         axes.set_xlabel("position")
     common.note_not_run(
-        made, {one["run"]["model"]: one["reason"] for one in runs if one not in measured}
+        canvas, {run["run"]["model"]: run["reason"] for run in runs if run not in measured}
     )
-    common.legend_above(made, made.axes, columns=3)
+    common.legend_above(canvas, canvas.axes, columns=3)
 
 
 def _draw_panel(axes: Axes, measurement: dict, looks: dict[str, dict]) -> None:

@@ -14,14 +14,14 @@ from posenc.drawing.evaluated import of_kind
 from posenc.drawing.section import Figure, Style
 
 COLUMNS, MORE, ROWS = 6, 8, 9
-"""Layers side by side; more of them where there would be more rows than that."""
+"""Layers side by side; ``MORE`` where there would be more than ``ROWS`` rows."""
 INCHES = 1.1
 """Height of a row of panels, at most: a figure of few rows is lower than its section says."""
 MEASURED, CLOSED = "measured", "closed form"
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw the curves of all heads, a panel per layer, with the median R² over its heads.
 
     Parameters
@@ -34,38 +34,40 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     A wide, pale line for the mean difference of a head's scores, and a thin one for the mask
     in closed form. Panels have scales of their own.
     """
-    found = of_kind(measurements, "score_parts")
-    shown = {one["run"]["model"]: one for one in reversed(found)}
-    models = common.unique(one["run"]["model"] for one in found)
+    runs = of_kind(measurements, "score_parts")
+    shown = {run["run"]["model"]: run for run in reversed(runs)}
+    models = common.unique(run["run"]["model"] for run in runs)
     measured = [shown[model] for model in models if shown[model]["status"] == "measured"]
     if not measured:
-        reasons = [one["reason"] for one in found]
-        common.not_run(made.add_subplot(), reasons or ["no scores were measured"], 60)
+        reasons = [run["reason"] for run in runs]
+        common.not_run(canvas.add_subplot(), reasons or ["no scores were measured"], 60)
         return
-    columns = COLUMNS if sum(rows_of(one, COLUMNS) for one in measured) <= ROWS else MORE
-    rows = [rows_of(one, columns) for one in measured]
-    made.set_figheight(min(figure.height, INCHES * (sum(rows) + len(rows) / 3 + 1)))
+    columns = (
+        COLUMNS if sum(rows_of(measurement, COLUMNS) for measurement in measured) <= ROWS else MORE
+    )
+    rows = [rows_of(measurement, columns) for measurement in measured]
+    canvas.set_figheight(min(figure.height, INCHES * (sum(rows) + len(rows) / 3 + 1)))
     # The title of a model takes as much room as a third of a row.
-    parts = made.subfigures(len(rows), 1, squeeze=False, height_ratios=[n + 1 / 3 for n in rows])
-    for part, one, count in zip(parts[:, 0], measured, rows, strict=True):
-        _model(part, one, count, columns, style)
-    made.supxlabel("distance back from query to key (tokens)", fontsize=style.font_size)
-    made.supylabel("scores with position minus without (nats)", fontsize=style.font_size)
-    common.legend_above(made, made.axes[:1], columns=2)
+    parts = canvas.subfigures(len(rows), 1, squeeze=False, height_ratios=[n + 1 / 3 for n in rows])
+    for part, measurement, count in zip(parts[:, 0], measured, rows, strict=True):
+        _model(part, measurement, count, columns, style)
+    canvas.supxlabel("distance back from query to key (tokens)", fontsize=style.font_size)
+    canvas.supylabel("scores with position minus without (nats)", fontsize=style.font_size)
+    common.legend_above(canvas, canvas.axes[:1], columns=2)
 
 
-def rows_of(one: dict, columns: int) -> int:
+def rows_of(measurement: dict, columns: int) -> int:
     """Rows of panels that a model takes."""
-    return math.ceil(one["n_layers"] / columns)
+    return math.ceil(measurement["n_layers"] / columns)
 
 
-def _model(part: Canvas, one: dict, rows: int, columns: int, style: Style) -> None:
-    run, r2, heads = one["run"], one["r2"], len(one["heads"])
+def _model(part: Canvas, measurement: dict, rows: int, columns: int, style: Style) -> None:
+    run, r2, heads = measurement["run"], measurement["r2"], len(measurement["heads"])
     title = f"{common.display(run['model'])}, {common.display(run['dataset'])}"
     if r2["median"] is not None:
         title += f": median R² {r2['median']['value']:.3f} over {heads} heads"
     part.suptitle(title, fontsize=style.font_size, fontweight="bold")
-    for layer in range(one["n_layers"]):
+    for layer in range(measurement["n_layers"]):
         axes = part.add_subplot(rows, columns, layer + 1)
         own = r2["layers"][layer]
         axes.set_title(
@@ -73,18 +75,18 @@ def _model(part: Canvas, one: dict, rows: int, columns: int, style: Style) -> No
             fontsize=common.SMALLEST_POINTS,
             pad=1.5,
         )
-        for head in one["heads"]:
+        for head in measurement["heads"]:
             if head["layer"] == layer:
                 _curves(axes, head, style.palette[head["head"] % len(style.palette)])
         axes.axhline(0, color="0.75", lw=0.4, zorder=0)
         axes.yaxis.set_major_locator(MaxNLocator(3))
         axes.xaxis.set_major_locator(MaxNLocator(2, integer=True))
         axes.tick_params(labelsize=common.SMALLEST_POINTS, length=1.5, pad=1)
-        if layer + columns < one["n_layers"]:
+        if layer + columns < measurement["n_layers"]:
             axes.set_xticklabels([])
     if rows == 1:
         # Panels are as wide as those of the other models.
-        for place in range(one["n_layers"], columns):
+        for place in range(measurement["n_layers"], columns):
             part.add_subplot(rows, columns, place + 1).set_axis_off()
 
 
@@ -105,17 +107,21 @@ def line(curves: dict) -> tuple[np.ndarray, np.ndarray]:
 
 
 @common.slide(2.6, 2.0)
-def for_slides(made: Canvas, measurements: list[dict], style: Style) -> None:
+def for_slides(canvas: Canvas, measurements: list[dict], style: Style) -> None:
     """Draw the heads of the last model's middle layer."""
-    axes = made.add_subplot()
-    measured = [one for one in of_kind(measurements, "score_parts") if one["status"] == "measured"]
+    axes = canvas.add_subplot()
+    measured = [
+        measurement
+        for measurement in of_kind(measurements, "score_parts")
+        if measurement["status"] == "measured"
+    ]
     if not measured:
         axes.set_axis_off()
         return
     last = measured[-1]["run"]["model"]
-    one = next(one for one in measured if one["run"]["model"] == last)
-    for head in one["heads"]:
-        if head["layer"] == one["n_layers"] // 2:
+    measurement = next(m for m in measured if m["run"]["model"] == last)
+    for head in measurement["heads"]:
+        if head["layer"] == measurement["n_layers"] // 2:
             _curves(axes, head, style.palette[head["head"] % len(style.palette)])
     axes.axhline(0, color="0.75", lw=0.6, zorder=0)
 

@@ -21,11 +21,11 @@ NAMES = ("previous token", "next token", "self", "first token", "special token",
 ABREAST = 2
 """Models side by side."""
 LEAST = 0.01
-"""Mass that is told from none: most heads read many offsets a little."""
+"""The least mass that is told from none: most heads read many offsets a little."""
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw the mass of heads on text by offset, one row per head, and a strip of the heads' types.
 
     Parameters
@@ -38,50 +38,52 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     Two heat maps for each model: the intact one, and the one without positions.
     """
     shown = panels(measurements)
-    measured = [one for pair in shown for one in pair if one["status"] == "measured"]
+    measured = [
+        measurement for pair in shown for measurement in pair if measurement["status"] == "measured"
+    ]
     if not measured:
-        reasons = [one["reason"] for pair in shown for one in pair]
-        common.not_run(made.add_subplot(), reasons or ["no heads were measured"], 60)
+        reasons = [measurement["reason"] for pair in shown for measurement in pair]
+        common.not_run(canvas.add_subplot(), reasons or ["no heads were measured"], 60)
         return
     colours = type_colours(style)
     columns = min(ABREAST, len(shown))
     rows = math.ceil(len(shown) / columns)
-    grid = made.add_gridspec(rows, columns + 1, width_ratios=(20,) * columns + (1,))
+    grid = canvas.add_gridspec(rows, columns + 1, width_ratios=(20,) * columns + (1,))
     image = None
     for place, pair in enumerate(shown):
         inner = grid[place // columns, place % columns].subgridspec(
             1, 2 * len(pair), width_ratios=(1, 14) * len(pair), wspace=0.03
         )
-        for index, one in enumerate(pair):
-            heat = made.add_subplot(inner[0, 2 * index + 1])
-            if one["status"] != "measured":
-                common.not_run(heat, [one["reason"]], 18)
+        for index, measurement in enumerate(pair):
+            heat = canvas.add_subplot(inner[0, 2 * index + 1])
+            if measurement["status"] != "measured":
+                common.not_run(heat, [measurement["reason"]], 18)
                 continue
-            strip = made.add_subplot(inner[0, 2 * index])
-            image = _masses(heat, one)
-            _types(strip, one, colours)
+            strip = canvas.add_subplot(inner[0, 2 * index])
+            image = _masses(heat, measurement)
+            _types(strip, measurement, colours)
             if place % columns == 0 and index == 0:
                 strip.set_ylabel("layer")
             if index:
                 strip.set_yticks([])
-    bar = made.colorbar(image, cax=made.add_subplot(grid[:, columns]))
+    bar = canvas.colorbar(image, cax=canvas.add_subplot(grid[:, columns]))
     bar.set_ticks([LEAST, 0.03, 0.1, 0.3, 1], labels=["≤ 0.01", "0.03", "0.1", "0.3", "1"])
     bar.ax.minorticks_off()
     bar.set_label("attention mass on text (logarithmic)")
     bar.outline.set_linewidth(0.4)
-    made.supxlabel("offset, key - query (tokens)", fontsize=style.font_size)
-    _legend(made, measured, colours)
+    canvas.supxlabel("offset, key - query (tokens)", fontsize=style.font_size)
+    _legend(canvas, measured, colours)
 
 
 def panels(measurements: list[dict]) -> list[list[dict]]:
     """The first data set of each model: its intact run, and the one without positions."""
-    found: dict[str, list[dict]] = {}
-    for one in evaluated.of_kind(measurements, "heads"):
-        pair = found.setdefault(one["run"]["model"], [])
-        is_same = not pair or pair[0]["run"]["dataset"] == one["run"]["dataset"]
-        if is_same and one["run"]["condition"] in (common.INTACT, ZERO):
-            pair.append(one)
-    return [pair for pair in found.values() if pair]
+    pairs: dict[str, list[dict]] = {}
+    for measurement in evaluated.of_kind(measurements, "heads"):
+        pair = pairs.setdefault(measurement["run"]["model"], [])
+        is_same = not pair or pair[0]["run"]["dataset"] == measurement["run"]["dataset"]
+        if is_same and measurement["run"]["condition"] in (common.INTACT, ZERO):
+            pair.append(measurement)
+    return [pair for pair in pairs.values() if pair]
 
 
 def type_colours(style: Style) -> dict[str, str]:
@@ -91,42 +93,42 @@ def type_colours(style: Style) -> dict[str, str]:
 
 
 def plain_type(name: str) -> str:
-    """The name of a type without its number; all other offsets have one."""
-    plain = next((one for one in NAMES if name.startswith(one)), None)
+    """The name of a type without its number; all other offsets share one."""
+    plain = next((kind for kind in NAMES if name.startswith(kind)), None)
     return plain or "other offset"
 
 
-def _masses(axes: Axes, one: dict) -> AxesImage:
-    offsets = one["offsets"]
-    mass = np.array([head["text"] for head in one["heads"]])  # [heads, offsets]
+def _masses(axes: Axes, measurement: dict) -> AxesImage:
+    offsets = measurement["offsets"]
+    mass = np.array([head["text"] for head in measurement["heads"]])  # [heads, offsets]
     image = axes.imshow(
         mass, aspect="auto", interpolation="nearest", cmap="magma",
         norm=LogNorm(LEAST, 1, clip=True),
         extent=(offsets[0] - 0.5, offsets[-1] + 0.5, len(mass) - 0.5, -0.5),
     )  # fmt: skip
-    label_layers(axes, one["n_layers"], one["n_heads"])
+    label_layers(axes, measurement["n_layers"], measurement["n_heads"])
     axes.set_yticks([])
-    label_offsets(axes, offsets, one["is_causal"])
-    model, dataset, condition = map(common.display, common.run_of(one))
-    first = one["run"]["condition"] == common.INTACT
+    label_offsets(axes, offsets, measurement["is_causal"])
+    model, dataset, condition = map(common.display, common.run_of(measurement))
+    first = measurement["run"]["condition"] == common.INTACT
     axes.set_title(f"{model}\n{dataset}" if first else f"\n{condition}", loc="left")
     return image
 
 
-def _types(axes: Axes, one: dict, colours: dict[str, str]) -> None:
+def _types(axes: Axes, measurement: dict, colours: dict[str, str]) -> None:
     names = list(colours)
-    kinds = [names.index(plain_type(head["type"])) for head in one["heads"]]
+    kinds = [names.index(plain_type(head["type"])) for head in measurement["heads"]]
     axes.imshow(
         np.array(kinds)[:, None], aspect="auto", interpolation="nearest",
         cmap=ListedColormap(list(colours.values())), vmin=-0.5, vmax=len(names) - 0.5,
         extent=(0, 1, len(kinds) - 0.5, -0.5),
     )  # fmt: skip
-    label_layers(axes, one["n_layers"], one["n_heads"])
+    label_layers(axes, measurement["n_layers"], measurement["n_heads"])
     axes.set_xticks([])
 
 
 def _legend(figure: Canvas, measured: list[dict], colours: dict[str, str]) -> None:
-    used = {plain_type(head["type"]) for one in measured for head in one["heads"]}
+    used = {plain_type(head["type"]) for measurement in measured for head in measurement["heads"]}
     figure.legend(
         handles=[Patch(color=c, label=name) for name, c in colours.items() if name in used],
         loc="outside upper center", ncols=8, borderaxespad=0.2, columnspacing=1.2,

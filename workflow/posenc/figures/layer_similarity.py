@@ -17,7 +17,7 @@ PAIRS = (
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw small multiples, model by data set: the mean token cosine of each layer.
 
     Parameters
@@ -33,7 +33,7 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     """
     colours = common.condition_colours(measurements, style)
     limits = _limits(measurements)
-    for axes, measured in common.small_multiples(made, measurements):
+    for axes, measured in common.small_multiples(canvas, measurements):
         _draw_nulls(axes, measured[0])
         for run in measured:
             _draw_condition(axes, run, colours[run["run"]["condition"]])
@@ -42,9 +42,9 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
         axes.margins(x=0.04)
         axes.tick_params(labelleft=common.is_left(axes))
     if any(measurement["status"] == "measured" for measurement in measurements):
-        made.supylabel("mean token cosine", fontsize=style.font_size)
-        made.supxlabel("layer (0: embedding)", fontsize=style.font_size)
-    common.legend_above(made, made.axes, columns=3)
+        canvas.supylabel("mean token cosine", fontsize=style.font_size)
+        canvas.supxlabel("layer (0: embedding)", fontsize=style.font_size)
+    common.legend_above(canvas, canvas.axes, columns=3)
 
 
 def _limits(measurements: list[dict]) -> tuple[float, float]:

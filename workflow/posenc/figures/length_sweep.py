@@ -10,11 +10,11 @@ from posenc.drawing import common, evaluated
 from posenc.drawing.section import Figure, Style
 
 ENDS = (common.INTACT, "zero")
-"""Conditions that masks are seen beside."""
+"""Conditions that masks are compared with."""
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw perplexity against the length of documents, a row of two panels for each data set.
 
     Parameters
@@ -36,14 +36,14 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     }
     if not swept:
         reasons = reasons if not measured else ["the study has no sweep of the length"]
-        common.not_run(made.add_subplot(), reasons or ["the study has no runs"], 60)
+        common.not_run(canvas.add_subplot(), reasons or ["the study has no runs"], 60)
         return
     looks = evaluated.series(
         common.unique(row["condition"] for rows in swept.values() for row in rows), style
     )
     specs = {name: entry["spec"] for name, entry in evaluated.entries(measured[0]).items()}
     masks = {name for names in grouped(specs, *MASKED).values() for name in names}
-    panels = made.subplots(len(swept), 2, squeeze=False, sharex=True, sharey="row")
+    panels = canvas.subplots(len(swept), 2, squeeze=False, sharex=True, sharey="row")
     for (left, right), (dataset, rows) in zip(panels, swept.items(), strict=True):
         left.set_title(f"{common.display(measured[0]['run']['model'])}, {common.display(dataset)}")
         _draw_panel(left, [row for row in rows if row["condition"] not in masks], looks)
@@ -51,8 +51,8 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
         ends = [row["perplexity"][end] for row in rows for end in ("low", "high")]
         evaluated.logarithmic_perplexity(left, ends)
         left.set_ylabel("perplexity")
-    made.supxlabel("length that documents are cut to (tokens)", fontsize=style.font_size)
-    common.legend_above(made, made.axes, columns=4)
+    canvas.supxlabel("length that documents are cut to (tokens)", fontsize=style.font_size)
+    common.legend_above(canvas, canvas.axes, columns=4)
 
 
 def _draw_panel(axes: Axes, rows: list[dict], looks: dict[str, dict]) -> None:

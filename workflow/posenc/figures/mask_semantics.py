@@ -17,7 +17,7 @@ from posenc.metrics.patterns import softmax
 
 PER_ROW = 6
 TITLES = {"none": "no mask", "per_query": "for each query", "alibi": "ALiBi"}
-"""Of patterns beside those of semantics."""
+"""Of patterns that are not those of a semantics."""
 SCALE = 1.5
 """Standard deviation of the random scores."""
 VERSIONS = ("none", *LINEAR)
@@ -25,7 +25,7 @@ SLIDE_TOKENS = 8
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list, figure: MaskSemantics, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list, figure: MaskSemantics, style: Style) -> None:
     """Draw the attention pattern of a head under each semantics of the same linear mask.
 
     Parameters
@@ -35,7 +35,7 @@ def draw(made: Canvas, measurements: list, figure: MaskSemantics, style: Style) 
 
     Returns
     -------
-    Two patterns a semantics, queries downwards and keys to the right: of scores that are all
+    Two patterns for each semantics, queries downwards and keys to the right: of scores that are all
     zero, and of one random matrix of scores. Above the diagonal lies the future.
     """
     scores = {
@@ -44,20 +44,20 @@ def draw(made: Canvas, measurements: list, figure: MaskSemantics, style: Style) 
             scale=SCALE, size=(figure.tokens, figure.tokens)
         ),
     }
-    found = changes(figure.tokens, figure.floor, figure.slope)
-    blocks = -(-len(found) // PER_ROW)
-    layout = made.add_gridspec(blocks * len(scores), PER_ROW)
+    by_name = changes(figure.tokens, figure.floor, figure.slope)
+    blocks = -(-len(by_name) // PER_ROW)
+    layout = canvas.add_gridspec(blocks * len(scores), PER_ROW)
     image = None
-    for place, (name, change) in enumerate(found.items()):
+    for place, (name, change) in enumerate(by_name.items()):
         block, column = divmod(place, PER_ROW)
         for line, (label, z) in enumerate(scores.items()):
-            axes = made.add_subplot(layout[block * len(scores) + line, column])
+            axes = canvas.add_subplot(layout[block * len(scores) + line, column])
             image = _draw_pattern(axes, pattern(z, change))
             if line == 0:
-                axes.set_title(common.title(made, TITLES.get(name, name), PER_ROW))
+                axes.set_title(common.title(canvas, TITLES.get(name, name), PER_ROW))
             if column == 0:
                 axes.set_ylabel(label)
-    bar = made.colorbar(image, ax=made.axes, location="right", fraction=0.03, pad=0.01)
+    bar = canvas.colorbar(image, ax=canvas.axes, location="right", fraction=0.03, pad=0.01)
     bar.set_ticks([0, 0.05, 0.2, 0.5, 1], labels=["0", "0.05", "0.2", "0.5", "1"])
     bar.set_label("attention")
     bar.outline.set_linewidth(0.4)
@@ -68,13 +68,13 @@ def changes(tokens: int, floor: float, slope: float) -> dict[str, rows.Change]:
     document = profiles.Document(tokens)
     along = profiles.Document(tokens, per_query=True)
     linear = profiles.linear(document, floor=floor)  # [1, tokens]
-    found = {"none": rows.Change()}
+    by_name = {"none": rows.Change()}
     for name in rows.semantics.functions:
-        found[name] = rows.semantics.functions[name](linear, True)
-    found["per_query"] = rows.log_mask(profiles.linear(along, floor=floor), True)
+        by_name[name] = rows.semantics.functions[name](linear, True)
+    by_name["per_query"] = rows.log_mask(profiles.linear(along, floor=floor), True)
     places = profiles.Places.of(tokens)
-    found["alibi"] = rows.additive(profiles.alibi(places, slope=slope))
-    return found
+    by_name["alibi"] = rows.additive(profiles.alibi(places, slope=slope))
+    return by_name
 
 
 def pattern(z: NDArray[np.float64], change: rows.Change) -> NDArray[np.float64]:
@@ -120,11 +120,11 @@ def _draw_pattern(axes: Axes, values: NDArray[np.float64]):
 
 
 @common.slide(5.6, 1.06)
-def for_slides(made: Canvas, measurements: list, style: Style) -> None:
+def for_slides(canvas: Canvas, measurements: list, style: Style) -> None:
     """Draw the patterns of equal scores that versions of the library made, in their order."""
-    found = changes(SLIDE_TOKENS, floor=0.1, slope=0.0)
-    for axes, name in zip(made.subplots(1, len(VERSIONS)), VERSIONS, strict=True):
-        _draw_pattern(axes, pattern(np.zeros((SLIDE_TOKENS, SLIDE_TOKENS)), found[name]))
+    by_name = changes(SLIDE_TOKENS, floor=0.1, slope=0.0)
+    for axes, name in zip(canvas.subplots(1, len(VERSIONS)), VERSIONS, strict=True):
+        _draw_pattern(axes, pattern(np.zeros((SLIDE_TOKENS, SLIDE_TOKENS)), by_name[name]))
 
 
 main = common.command(draw, MaskSemantics, for_slides=for_slides)

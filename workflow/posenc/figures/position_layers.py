@@ -1,4 +1,4 @@
-"""Token cosine by layer between the intact model and what position embeddings were made into."""
+"""Token cosine by layer between the intact model and those with changed position embeddings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from posenc.drawing.section import Figure, Style
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw small multiples, model by data set: the mean token cosine of each layer.
 
     Parameters
@@ -25,42 +25,42 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     A line with its interval for each condition that changes positions and nothing else.
     """
     panels = {
-        (one["run"]["model"], one["run"]["dataset"]): one
-        for one in evaluated.of_kind(measurements, "conditions")
-        if one["positions"] == TABLE
+        (measurement["run"]["model"], measurement["run"]["dataset"]): measurement
+        for measurement in evaluated.of_kind(measurements, "conditions")
+        if measurement["positions"] == TABLE
     }
     names = {
         panel: grouped(
-            {name: entry["spec"] for name, entry in evaluated.entries(one).items()},
+            {name: entry["spec"] for name, entry in evaluated.entries(measurement).items()},
             "positions",
         ).get("positions", [])
-        for panel, one in panels.items()
-        if one["status"] == "measured"
+        for panel, measurement in panels.items()
+        if measurement["status"] == "measured"
     }
     if not any(names.values()):
-        reasons = [one["reason"] for one in panels.values()]
+        reasons = [measurement["reason"] for measurement in panels.values()]
         common.not_run(
-            made.add_subplot(),
+            canvas.add_subplot(),
             reasons if reasons and not names else ["the study changes no position embeddings"],
             60,
         )
         return
     looks = evaluated.series(common.unique(name for here in names.values() for name in here), style)
-    grid = common.grid(made, list(panels))
+    grid = common.grid(canvas, list(panels))
     lowest = min(
         layer["low"]
         for panel, here in names.items()
         for name in here
         for layer in evaluated.entries(panels[panel])[name]["layers"]
     )
-    for panel, one in panels.items():
+    for panel, measurement in panels.items():
         axes = grid[panel]
         if panel not in names:
-            common.not_run(axes, [one["reason"]], 22)
+            common.not_run(axes, [measurement["reason"]], 22)
             continue
-        found = evaluated.entries(one)
+        entries = evaluated.entries(measurement)
         for name in names[panel]:
-            layers = found[name]["layers"]
+            layers = entries[name]["layers"]
             evaluated.curve(
                 axes, [layer["layer"] for layer in layers], layers,
                 label=common.display(name), **looks[name],
@@ -69,9 +69,9 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
         axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
         axes.tick_params(labelleft=common.is_left(axes))
         axes.margins(x=0.04)
-    made.supylabel("mean token cosine", fontsize=style.font_size)
-    made.supxlabel("layer (0: embedding)", fontsize=style.font_size)
-    common.legend_above(made, grid.values(), columns=4)
+    canvas.supylabel("mean token cosine", fontsize=style.font_size)
+    canvas.supxlabel("layer (0: embedding)", fontsize=style.font_size)
+    common.legend_above(canvas, grid.values(), columns=4)
 
 
 main = common.command(draw, Figure)

@@ -15,7 +15,7 @@ from posenc.drawing.section import Figure, Style
 
 ROWS = ("table", "cosine", "spectra")
 DEVIATIONS = 2.5
-"""Entries of the table are coloured up to so many standard deviations."""
+"""The colours of a table's entries end at so many standard deviations."""
 TICKS_OF = {"table": (-2, 0, 2), "cosine": (-1, 0, 1), "spectra": (0, 0.5, 1)}
 """Of the colour bars."""
 FREQUENCIES = (0.5, 0.1, 0.01, 0.001)
@@ -24,7 +24,7 @@ PERIODS = (2, 10, 100, 1000)
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw a column for each table: its entries, cosines of positions, spectra of dimensions.
 
     Parameters
@@ -36,31 +36,35 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     -------
     Three rows of heat maps. The frequency axis is shared; its other scale is the period.
     """
-    found = [one for one in measurements if one["measurement"] == "position_embeddings"]
-    measured = common.measured(made, found, "the study has no position embeddings")
+    embeddings = [
+        measurement
+        for measurement in measurements
+        if measurement["measurement"] == "position_embeddings"
+    ]
+    measured = common.measured(canvas, embeddings, "the study has no position embeddings")
     if not measured:
         return
-    lowest = min(one["maps"]["spectra"]["edges"][0] for one in measured)
-    panels = made.subplots(len(ROWS), len(found), squeeze=False)  # [3, tables]
+    lowest = min(measurement["maps"]["spectra"]["edges"][0] for measurement in measured)
+    panels = canvas.subplots(len(ROWS), len(embeddings), squeeze=False)  # [3, tables]
     images = {}
-    for column, one in zip(panels.T, found, strict=True):
-        column[0].set_title(_title(one["subject"], len(found)))
-        if one["status"] != "measured":
-            common.not_run(column[1], [one["reason"]], 14)
+    for column, measurement in zip(panels.T, embeddings, strict=True):
+        column[0].set_title(_title(measurement["subject"], len(embeddings)))
+        if measurement["status"] != "measured":
+            common.not_run(column[1], [measurement["reason"]], 14)
             for axes in (column[0], column[2]):
                 # The title stays.
                 axes.set_frame_on(False)
                 axes.set_xticks([])
                 axes.set_yticks([])
             continue
-        images["table"] = _draw_table(column[0], one)
-        images["cosine"] = _draw_cosine(column[1], one)
-        images["spectra"] = _draw_spectra(column[2], one, lowest)
-    _label(panels, [one["status"] == "measured" for one in found])
+        images["table"] = _draw_table(column[0], measurement)
+        images["cosine"] = _draw_cosine(column[1], measurement)
+        images["spectra"] = _draw_spectra(column[2], measurement, lowest)
+    _label(panels, [measurement["status"] == "measured" for measurement in embeddings])
     labels = ("entry (deviations)", "cosine", "amplitude")
     for name, row, label in zip(ROWS, panels, labels, strict=True):
         extend = "both" if name == "table" else "neither"
-        bar = made.colorbar(
+        bar = canvas.colorbar(
             images[name], ax=list(row), label=label, pad=0.01, aspect=14, extend=extend
         )
         bar.outline.set_linewidth(0.4)
@@ -71,10 +75,10 @@ def _title(subject: str, columns: int) -> str:
     return textwrap.fill(common.display(subject), 30 if columns < 4 else 13 if columns < 8 else 9)
 
 
-def _draw_table(axes: Axes, one: dict):
-    shape = one["shape"]
+def _draw_table(axes: Axes, measurement: dict):
+    shape = measurement["shape"]
     image = axes.imshow(
-        one["maps"]["table"]["values"], cmap="RdBu_r", vmin=-DEVIATIONS, vmax=DEVIATIONS,
+        measurement["maps"]["table"]["values"], cmap="RdBu_r", vmin=-DEVIATIONS, vmax=DEVIATIONS,
         extent=(-0.5, shape["d_model"] - 0.5, shape["rows"] - 0.5, -0.5),
         aspect="auto", interpolation="nearest",
     )  # fmt: skip
@@ -82,19 +86,21 @@ def _draw_table(axes: Axes, one: dict):
     return image
 
 
-def _draw_cosine(axes: Axes, one: dict):
-    edge = one["shape"]["rows"] - 0.5
+def _draw_cosine(axes: Axes, measurement: dict):
+    edge = measurement["shape"]["rows"] - 0.5
     image = axes.imshow(
-        one["maps"]["cosine"], cmap="RdBu_r", vmin=-1, vmax=1, extent=(-0.5, edge, edge, -0.5),
-        aspect="auto", interpolation="nearest",
+        measurement["maps"]["cosine"], cmap="RdBu_r", vmin=-1, vmax=1,
+        extent=(-0.5, edge, edge, -0.5), aspect="auto", interpolation="nearest",
     )  # fmt: skip
     _ticks(axes)
     return image
 
 
-def _draw_spectra(axes: Axes, one: dict, lowest: float):
-    spectra = one["maps"]["spectra"]
-    edges = np.linspace(-0.5, one["shape"]["d_model"] - 0.5, len(spectra["amplitude"][0]) + 1)
+def _draw_spectra(axes: Axes, measurement: dict, lowest: float):
+    spectra = measurement["maps"]["spectra"]
+    edges = np.linspace(
+        -0.5, measurement["shape"]["d_model"] - 0.5, len(spectra["amplitude"][0]) + 1
+    )
     image = axes.pcolormesh(
         edges, spectra["edges"], spectra["amplitude"], cmap="viridis", vmin=0, vmax=1,
         rasterized=True,
@@ -106,7 +112,7 @@ def _draw_spectra(axes: Axes, one: dict, lowest: float):
     axes.xaxis.set_major_locator(MaxNLocator(2, integer=True, min_n_ticks=2))
     high = spectra["edges"][-1]
     axes.yaxis.set_major_locator(
-        FixedLocator([one for one in FREQUENCIES if lowest <= one <= high])
+        FixedLocator([frequency for frequency in FREQUENCIES if lowest <= frequency <= high])
     )
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -143,7 +149,9 @@ def _add_periods(axes: Axes) -> None:
     period = axes.secondary_yaxis("right", functions=(_inverse, _inverse))
     low, high = axes.get_ylim()
     period.set_ylabel("period (tokens)")
-    period.yaxis.set_major_locator(FixedLocator([one for one in PERIODS if low <= 1 / one <= high]))
+    period.yaxis.set_major_locator(
+        FixedLocator([tick for tick in PERIODS if low <= 1 / tick <= high])
+    )
     period.yaxis.set_minor_locator(NullLocator())
     period.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
 

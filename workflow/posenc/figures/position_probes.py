@@ -19,7 +19,7 @@ CHANCE = {"lw": 0.7, "ls": (0, (1, 2.5)), "zorder": 0}
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw the error of the position on the first data set, in two panels.
 
     Parameters
@@ -33,19 +33,21 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     for each position scheme. Lines of linear probes with their intervals; sparsely dotted the best
     constant. What was not run is said below.
     """
-    if not any(one["status"] == "measured" for one in measurements):
-        reasons = [one["reason"] for one in measurements]
-        common.not_run(made.add_subplot(), reasons or ["no measurement"], 60)
+    if not any(measurement["status"] == "measured" for measurement in measurements):
+        reasons = [measurement["reason"] for measurement in measurements]
+        common.not_run(canvas.add_subplot(), reasons or ["no measurement"], 60)
         return
     dataset = measurements[0]["run"]["dataset"]
-    here = [one for one in measurements if one["run"]["dataset"] == dataset]
+    here = [measurement for measurement in measurements if measurement["run"]["dataset"] == dataset]
     panels = {kind: of_kind(here, kind) for kind in ("probes", "scheme_probes")}
-    shown = {kind: ones for kind, ones in panels.items() if ones}
+    shown = {kind: runs for kind, runs in panels.items() if runs}
     absent: dict[str, str] = {}
-    for place, (kind, ones) in enumerate(shown.items()):
-        axes = made.add_subplot(1, len(shown), place + 1)
-        absent |= {o["run"]["model"]: o["reason"] for o in ones if o["status"] != "measured"}
-        measured = [one for one in ones if one["status"] == "measured"]
+    for place, (kind, runs) in enumerate(shown.items()):
+        axes = canvas.add_subplot(1, len(shown), place + 1)
+        absent |= {
+            run["run"]["model"]: run["reason"] for run in runs if run["status"] != "measured"
+        }
+        measured = [measurement for measurement in runs if measurement["status"] == "measured"]
         if kind == "probes":
             axes.set_title(f"models, {common.display(dataset)}")
             entries = _models(axes, measured, style)
@@ -64,19 +66,19 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
             entries.values(), entries.keys(), loc="lower center", bbox_to_anchor=(0.5, 1.12),
             ncols=2, columnspacing=1.2,
         )  # fmt: skip
-    common.note_not_run(made, absent)
+    common.note_not_run(canvas, absent)
 
 
 def _models(axes: Axes, measured: Sequence[dict], style: Style) -> dict[str, Line2D]:
     """Lines of each model under each condition; entries of the legend."""
-    models = common.unique(one["run"]["model"] for one in measured)
-    conditions = common.unique(one["run"]["condition"] for one in measured)
+    models = common.unique(measurement["run"]["model"] for measurement in measured)
+    conditions = common.unique(measurement["run"]["condition"] for measurement in measured)
     colours = {m: style.palette[place % len(style.palette)] for place, m in enumerate(models)}
     looks = {c: LINES[place % len(LINES)] for place, c in enumerate(conditions)}
-    for one in measured:
-        model, _, condition = common.run_of(one)
+    for measurement in measured:
+        model, _, condition = common.run_of(measurement)
         label = f"{common.display(model)}, {common.display(condition)}"
-        _line(axes, one, color=colours[model], ls=looks[condition], label=label)
+        _line(axes, measurement, color=colours[model], ls=looks[condition], label=label)
     entries = {common.display(m): Line2D([], [], color=colour) for m, colour in colours.items()}
     return entries | {
         common.display(c): Line2D([], [], color="k", lw=1.1, ls=look) for c, look in looks.items()
@@ -86,18 +88,18 @@ def _models(axes: Axes, measured: Sequence[dict], style: Style) -> dict[str, Lin
 def _schemes(axes: Axes, measured: Sequence[dict], style: Style) -> dict[str, Line2D]:
     """A line of each scheme; entries of the legend."""
     entries = {}
-    for place, one in enumerate(measured):
-        colour, name = style.palette[place % len(style.palette)], one["scheme"]
+    for place, measurement in enumerate(measured):
+        colour, name = style.palette[place % len(style.palette)], measurement["scheme"]
         label = NAMES.get(name, name)
-        _line(axes, one, color=colour, ls="-", label=label)
+        _line(axes, measurement, color=colour, ls="-", label=label)
         entries[label] = Line2D([], [], color=colour)
     return entries
 
 
-def _line(axes: Axes, one: dict, **look) -> None:
-    errors = [layer["position"]["ridge"] for layer in one["layers"]]
-    curve(axes, [layer["layer"] for layer in one["layers"]], errors, lw=1.1, **look)
-    axes.axhline(one["chance"]["position"]["value"], color=look["color"], **CHANCE)
+def _line(axes: Axes, measurement: dict, **look) -> None:
+    errors = [layer["position"]["ridge"] for layer in measurement["layers"]]
+    curve(axes, [layer["layer"] for layer in measurement["layers"]], errors, lw=1.1, **look)
+    axes.axhline(measurement["chance"]["position"]["value"], color=look["color"], **CHANCE)
 
 
 main = common.command(draw, Figure)

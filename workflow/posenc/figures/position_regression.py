@@ -14,7 +14,7 @@ SERIES = {"table": "position embeddings", "control": "random, same shape and dev
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw the errors of both regressions for each table, beside those of random tables.
 
     Parameters
@@ -27,14 +27,18 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     A row for each table: means over repeats, and their standard deviation as a bar.
     """
     measured = common.measured(
-        made,
-        [one for one in measurements if one["measurement"] == "position_embeddings"],
+        canvas,
+        [
+            measurement
+            for measurement in measurements
+            if measurement["measurement"] == "position_embeddings"
+        ],
         "the study has no position embeddings",
         36,
     )
     if not measured:
         return
-    panels = dict(zip(KINDS, made.subplots(1, len(KINDS), sharey=True), strict=True))
+    panels = dict(zip(KINDS, canvas.subplots(1, len(KINDS), sharey=True), strict=True))
     for kind, axes in panels.items():
         for name, label in SERIES.items():
             _points(axes, measured, kind, name, label, style)
@@ -43,35 +47,41 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
             axes.axhline(row, color="0.93", lw=0.5, zorder=0)
         axes.tick_params(axis="y", length=0)
     left, right = panels.values()
-    left.set_yticks(range(len(measured)), [common.display(one["subject"]) for one in measured])
+    left.set_yticks(
+        range(len(measured)), [common.display(measurement["subject"]) for measurement in measured]
+    )
     left.set_ylim(len(measured) - 0.5, -0.5)
     _counts(left, measured)
     right.set_xlim(left=0)
     right.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
-    common.legend_above(made, panels.values(), columns=1)
+    common.legend_above(canvas, panels.values(), columns=1)
 
 
 def _points(
     axes: Axes, measured: list[dict], kind: str, name: str, label: str, style: Style
 ) -> None:
     is_table = name == "table"
-    found = [one["regression"] for one in measured]
-    results = [(one if is_table else one["control"])[kind] for one in found]
+    regressions = [measurement["regression"] for measurement in measured]
+    results = [
+        (regression if is_table else regression["control"])[kind] for regression in regressions
+    ]
     # Beside each other, where both are the same.
     shift = -0.12 if is_table else 0.12
     axes.errorbar(
-        [one["mean"] for one in results], [row + shift for row in range(len(results))],
-        xerr=[one["sd"] for one in results], fmt="o" if is_table else "D", ls="none", ms=4,
+        [result["mean"] for result in results], [row + shift for row in range(len(results))],
+        xerr=[result["sd"] for result in results], fmt="o" if is_table else "D", ls="none", ms=4,
         mfc=style.palette[0] if is_table else "white",
         color=style.palette[0] if is_table else common.GREY, elinewidth=0.9, label=label,
     )  # fmt: skip
 
 
 def _counts(axes: Axes, measured: list[dict]) -> None:
-    """An axis from an error of 0 over several powers of ten."""
+    """Scale the axis from an error of 0 over several powers of ten."""
     axes.set_xscale("symlog", linthresh=1, linscale=0.5)
-    results = [one["regression"] for one in measured]
-    most = max(max(one["absolute"]["mean"], one["control"]["absolute"]["mean"]) for one in results)
+    results = [measurement["regression"] for measurement in measured]
+    most = max(
+        max(result["absolute"]["mean"], result["control"]["absolute"]["mean"]) for result in results
+    )
     axes.set_xlim(-0.25, 2.5 * max(most, 10))
     axes.xaxis.set_major_locator(FixedLocator([0, 1, 10, 100, 1000]))
     axes.xaxis.set_minor_locator(NullLocator())

@@ -14,18 +14,18 @@ from posenc.drawing.evaluated import by_dataset, decoders, entries, of_kind
 from posenc.drawing.section import Figure, Style
 
 ENDS = (common.INTACT, "zero")
-"""What shares lie between."""
+"""Conditions that shares lie between."""
 FEWEST = 2
-"""Models to compare."""
+"""Models to compare, at least."""
 NEAR = 0.06
-"""Part of the axis on which two names have no place beside each other."""
+"""Part of the axis on which two names do not fit beside each other."""
 MARGIN = 1.6
-"""Factor by which the axis goes on beside the smallest and the largest model."""
+"""Factor by which the axis extends beyond the smallest and the largest model."""
 LOWEST, HIGHEST = -0.42, 1.12
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw the recovered share of each condition against parameters, a panel for each data set.
 
     Parameters
@@ -39,41 +39,41 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     named below with their size; a mark at the edge where the share lies beyond the axis.
     """
     sizes = {
-        one["run"]["model"]: one["parameters"]["all"]
-        for one in of_kind(measurements, "savings")
-        if one["status"] == "measured"
+        measurement["run"]["model"]: measurement["parameters"]["all"]
+        for measurement in of_kind(measurements, "savings")
+        if measurement["status"] == "measured"
     }
-    found = [run for kind in (TABLE, ROTATION) for run in decoders(measurements, kind)[0]]
+    decoder_runs = [run for kind in (TABLE, ROTATION) for run in decoders(measurements, kind)[0]]
     panels = {
         dataset: sorted(runs, key=lambda run: sizes[run["run"]["model"]])
         for dataset, runs in by_dataset(
-            [run for run in found if run["run"]["model"] in sizes]
+            [run for run in decoder_runs if run["run"]["model"] in sizes]
         ).items()
         if len(runs) >= FEWEST
     }
     if not panels:
         why = f"fewer than {FEWEST} decoders of this study have counted parameters"
-        common.not_run(made.add_subplot(), [why], 60)
+        common.not_run(canvas.add_subplot(), [why], 60)
         return
     names = _compared([run for runs in panels.values() for run in runs])
-    rows = made.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    rows = canvas.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, (dataset, runs) in zip(rows, panels.items(), strict=True):
         points = [(sizes[run["run"]["model"]], run) for run in runs]
         _panel(axes, points, names, style)
         axes.set_title(common.display(dataset))
     rows[0].set_ylabel("share recovered")
-    common.legend_above(made, rows, columns=2)
+    common.legend_above(canvas, rows, columns=2)
 
 
 def _compared(runs: list[dict]) -> list[str]:
-    """Conditions whose share two models have: those of the most models, as many as have a mark."""
+    """Conditions whose share two models have: those of the most models, one for each mark."""
     models: dict[str, set[str]] = {}
     for run in runs:
         for name, entry in entries(run).items():
             if entry["recovered"] is not None and name not in ENDS:
                 models.setdefault(name, set()).add(run["run"]["model"])
-    found = [name for name, of in models.items() if len(of) >= FEWEST]
-    return sorted(found, key=lambda name: -len(models[name]))[: len(common.MARKERS)]
+    conditions = [name for name, of in models.items() if len(of) >= FEWEST]
+    return sorted(conditions, key=lambda name: -len(models[name]))[: len(common.MARKERS)]
 
 
 def _panel(

@@ -17,7 +17,7 @@ TICKS = (-1, 0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99)
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw the recovered share of the lost log-perplexity by mask, with a panel for each data set.
 
     Parameters
@@ -35,14 +35,14 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     measured, reasons = evaluated.decoders(measurements)
     names = evaluated.rows(measured, *MASKED)
     if not names:
-        common.not_run(made.add_subplot(), reasons or ["the study has no mask"], 60)
+        common.not_run(canvas.add_subplot(), reasons or ["the study has no mask"], 60)
         return
     panels = evaluated.by_dataset(measured)
     shares = [any(map(evaluated.has_shares, runs)) for runs in panels.values()]
-    layout = made.add_gridspec(1, len(panels), width_ratios=[2 if s else 1 for s in shares])
+    layout = canvas.add_gridspec(1, len(panels), width_ratios=[2 if s else 1 for s in shares])
     first = None
     for place, runs in enumerate(panels.values()):
-        axes = made.add_subplot(layout[place], sharey=first)
+        axes = canvas.add_subplot(layout[place], sharey=first)
         axes.set_title(evaluated.panel_title(runs[0]) if len(runs) == 1 else
                        common.display(runs[0]["run"]["dataset"]))  # fmt: skip
         if shares[place]:
@@ -55,9 +55,9 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
         axes.spines["left"].set_visible(False)
     if any(shares):
         label = "share ρ of the lost log-perplexity recovered (1 − ρ is on a logarithmic axis)"
-        made.supxlabel(label, fontsize=style.font_size)
-    if len(common.unique(one["run"]["model"] for one in measured)) > 1:
-        common.legend_above(made, made.axes, columns=4)
+        canvas.supxlabel(label, fontsize=style.font_size)
+    if len(common.unique(measurement["run"]["model"] for measurement in measured)) > 1:
+        common.legend_above(canvas, canvas.axes, columns=4)
 
 
 def _draw_panel(axes: Axes, runs: list[dict], names: list, style: Style) -> None:
@@ -87,7 +87,7 @@ def _draw_panel(axes: Axes, runs: list[dict], names: list, style: Style) -> None
 def steps(shares: ArrayLike) -> NDArray[np.float64]:
     """How many tenfold steps a recovered share is from nothing recovered: -log10(1 - share).
 
-    What lies beyond the axis may be whole, or more; it is placed at its end.
+    A share beyond the axis may be 1 or more; it is placed at its end.
     """
     return -np.log10(1 - np.clip(shares, None, (1 + HIGHEST) / 2))
 

@@ -26,7 +26,7 @@ HEADINGS = {
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw the recovered share by mask for the first rotary decoder, a panel for each data set.
 
     Parameters
@@ -41,22 +41,22 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     """
     measured, reasons = evaluated.decoders(measurements, ROTATION)
     if not measured:
-        common.not_run(made.add_subplot(), reasons or ["no rotary decoder in this study"], 60)
+        common.not_run(canvas.add_subplot(), reasons or ["no rotary decoder in this study"], 60)
         return
     panels = {name: runs[0] for name, runs in evaluated.by_dataset(measured).items()}
     names = _rows(list(panels.values()))
     first = None
     for place, run in enumerate(panels.values()):
-        axes = made.add_subplot(1, len(panels), place + 1, sharey=first)
+        axes = canvas.add_subplot(1, len(panels), place + 1, sharey=first)
         axes.set_title(evaluated.panel_title(run))
         _draw_panel(axes, run, names, style)
         first = evaluated.share_rows(axes, names, first)
         axes.spines["left"].set_visible(False)
-    made.supxlabel("share of the lost log-perplexity recovered", fontsize=style.font_size)
+    canvas.supxlabel("share of the lost log-perplexity recovered", fontsize=style.font_size)
 
 
 def _heading(entry: dict, masks: dict[str, dict]) -> str | None:
-    """Where a condition stands; None for the two that all others are compared with."""
+    """The heading of a condition; None for the two that all others are compared with."""
     mask, position = entry["spec"].get("mask"), entry["spec"].get("position", common.INTACT)
     if isinstance(position, dict) and position["kind"] == "first_order":
         if masks[position["mask"]]["placebo"] or position.get("hashed") is not None:
@@ -79,10 +79,10 @@ def _rows(runs: list[dict]) -> list[tuple[str, bool]]:
             heading, name = _heading(entry, masks), entry["condition"]
             if heading is not None and name not in by_heading[heading]:
                 by_heading[heading].append(name)
-    found = []
+    row_names = []
     for heading, names in by_heading.items():
-        found += [(heading, True), *((name, False) for name in names)] if names else []
-    return found
+        row_names += [(heading, True), *((name, False) for name in names)] if names else []
+    return row_names
 
 
 def _draw_panel(axes: Axes, run: dict, names: list[tuple[str, bool]], style: Style) -> None:

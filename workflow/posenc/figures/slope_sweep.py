@@ -13,7 +13,7 @@ LEVELS = {"Kneser-Ney bigram": ":", "Kneser-Ney trigram": "-."}
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw perplexity against each swept parameter of a mask, a row for each data set.
 
     Parameters
@@ -30,14 +30,14 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     sweeps = _sweeps(measured)
     if not sweeps:
         reasons = reasons if not measured else ["the study has no sweep of a mask's parameter"]
-        common.not_run(made.add_subplot(), reasons or ["the study has no runs"], 60)
+        common.not_run(canvas.add_subplot(), reasons or ["the study has no runs"], 60)
         return
     looks = evaluated.series(
         common.unique(
             row["condition"]
-            for one in measured
+            for measurement in measured
             for name in sweeps
-            for row in one["sweeps"][name]["rows"]
+            for row in measurement["sweeps"][name]["rows"]
         ),
         style,
     )
@@ -46,13 +46,13 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     for line, (dataset, runs) in enumerate(panels.items()):
         levels = _levels(runs[0], references)
         values = list(levels.values())
-        for one in runs:
+        for run in runs:
             values += [
-                row["perplexity"]["value"] for name in sweeps for row in one["sweeps"][name]["rows"]
+                row["perplexity"]["value"] for name in sweeps for row in run["sweeps"][name]["rows"]
             ]
         for column, name in enumerate(sweeps):
             place = line * len(sweeps) + column + 1
-            axes = made.add_subplot(len(panels), len(sweeps), place)
+            axes = canvas.add_subplot(len(panels), len(sweeps), place)
             _draw_panel(axes, runs, name, looks)
             _draw_levels(axes, levels)
             evaluated.logarithmic_perplexity(axes, values)
@@ -62,32 +62,32 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
                 axes.tick_params(labelleft=False)
             if line == len(panels) - 1:
                 axes.set_xlabel(common.display(measured[0]["sweeps"][name]["key"].split(".")[-1]))
-    common.legend_above(made, made.axes, columns=4)
+    common.legend_above(canvas, canvas.axes, columns=4)
 
 
 def _sweeps(measured: list[dict]) -> list[str]:
     """Names of the sweeps of a mask's parameter."""
     if not measured:
         return []
-    found = measured[0]["sweeps"].items()
-    return [name for name, sweep in found if sweep["key"] != "tokens" and sweep["rows"]]
+    sweeps = measured[0]["sweeps"].items()
+    return [name for name, sweep in sweeps if sweep["key"] != "tokens" and sweep["rows"]]
 
 
 def _levels(run: dict, references: list[dict]) -> dict[str, float]:
     entries = evaluated.entries(run)
-    found = {
+    levels = {
         name: entries[name]["perplexity"]["value"]
         for name in (common.INTACT, "zero")
         if name in entries
     }
-    for one in references:
-        if one["run"] == run["run"]:
-            found |= {
+    for reference in references:
+        if reference["run"] == run["run"]:
+            levels |= {
                 level["level"]: level["perplexity"]["value"]
-                for level in one["levels"]
+                for level in reference["levels"]
                 if level["level"] in LEVELS
             }
-    return found
+    return levels
 
 
 def _draw_levels(axes: Axes, levels: dict[str, float]) -> None:
@@ -99,8 +99,8 @@ def _draw_levels(axes: Axes, levels: dict[str, float]) -> None:
 
 
 def _draw_panel(axes: Axes, runs: list[dict], name: str, looks: dict[str, dict]) -> None:
-    for order, one in enumerate(runs):
-        swept = one["sweeps"][name]["rows"]
+    for order, run in enumerate(runs):
+        swept = run["sweeps"][name]["rows"]
         for condition in common.unique(row["condition"] for row in swept):
             points = [row for row in swept if row["condition"] == condition]
             xs = [row["value"] for row in points]

@@ -22,7 +22,7 @@ MOST_TICKS = 6
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw recall of both against the mixing weight, the gap by stage, and recall by dimensions.
 
     Parameters
@@ -37,23 +37,23 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     additive at the most even weight. Below, share of pairs of token embeddings that have the two
     highest cosines with their mixture at that weight, by model, and dashed in a Gaussian table.
     """
-    left, middle, right = (made.add_subplot(2, 2, place) for place in (1, 2, 3))
+    left, middle, right = (canvas.add_subplot(2, 2, place) for place in (1, 2, 3))
     images, sums = (of_kind(measurements, k) for k in ("superposition", "embedding_sums"))
     colours = dict(zip((*NAMES, "without_relu"), style.palette, strict=False))
     if images and images[0]["status"] == "measured":
         _images(left, images[0], colours)
         _additive(middle, images[0], colours)
     else:
-        reasons = [one["reason"] for one in images] or ["no measurement"]
+        reasons = [measurement["reason"] for measurement in images] or ["no measurement"]
         for axes in (left, middle):
             common.not_run(axes, reasons, 22)
-    measured = [one for one in sums if one["status"] == "measured"]
+    measured = [measurement for measurement in sums if measurement["status"] == "measured"]
     if measured:
         _embeddings(right, measured, style)
     else:
-        reasons = [one["reason"] for one in sums] or ["no measurement"]
+        reasons = [measurement["reason"] for measurement in sums] or ["no measurement"]
         common.not_run(right, reasons, 22)
-    common.legend_above(made, (left, middle), columns=4)
+    common.legend_above(canvas, (left, middle), columns=4)
     if measured:
         # Beside its panel, in the room of a fourth.
         beside = right.legend(loc="center left", bbox_to_anchor=(1.05, 0.5))
@@ -66,13 +66,13 @@ def _most_even(entries: list[dict]) -> dict:
 
 
 def _images(axes: Axes, measured: dict, colours: dict[str, str]) -> None:
-    for one in measured["classifiers"]:
-        weights = [entry["weight"] for entry in one["mixtures"]]
-        colour, name = colours[one["name"]], NAMES[one["name"]]
-        found = [entry["inputs"]["both"] for entry in one["mixtures"]]
-        curve(axes, weights, found, color=colour, marker="o", ms=2.5, label=name)
-        if one["name"] == "relu":
-            outputs = [entry["outputs"]["both"] for entry in one["mixtures"]]
+    for classifier in measured["classifiers"]:
+        weights = [entry["weight"] for entry in classifier["mixtures"]]
+        colour, name = colours[classifier["name"]], NAMES[classifier["name"]]
+        inputs = [entry["inputs"]["both"] for entry in classifier["mixtures"]]
+        curve(axes, weights, inputs, color=colour, marker="o", ms=2.5, label=name)
+        if classifier["name"] == "relu":
+            outputs = [entry["outputs"]["both"] for entry in classifier["mixtures"]]
             curve(axes, weights, outputs, color=colour, ls=(0, (3, 1.2)), lw=0.9,
                   label="its outputs mixed")  # fmt: skip
     guess = measured["chance"]
@@ -88,11 +88,14 @@ def _images(axes: Axes, measured: dict, colours: dict[str, str]) -> None:
 
 def _additive(axes: Axes, measured: dict, colours: dict[str, str]) -> None:
     """Gaps by stage; those of affine maps are rounding."""
-    shown = {one["name"]: _most_even(one["mixtures"])["gap"] for one in measured["classifiers"]}
+    shown = {
+        classifier["name"]: _most_even(classifier["mixtures"])["gap"]
+        for classifier in measured["classifiers"]
+    }
     taken = _most_even(measured["without_relu"])
     shown["without_relu"] = taken["gap"]
     stages = list(shown["relu"])
-    # Those that lie on each other at 0 are seen by their sizes.
+    # Those that lie on each other at 0 are told apart by their sizes.
     for index, (name, gap) in enumerate(shown.items()):
         rows = [stages.index(stage) for stage in gap]
         for row, estimate in zip(rows, gap.values(), strict=True):
@@ -113,18 +116,20 @@ def _additive(axes: Axes, measured: dict, colours: dict[str, str]) -> None:
 
 def _embeddings(axes: Axes, measured: list[dict], style: Style) -> None:
     widths: set[int] = set()
-    for index, one in enumerate(measured):
+    for index, measurement in enumerate(measured):
         colour = style.palette[(4 + index) % len(style.palette)]
         for table, look in (
             ("gaussian", {"ls": (0, (3, 1.2)), "lw": 0.9}),
             ("model", {"marker": "o", "ms": 2.5}),
         ):
-            xs = [entry["dimensions"] for entry in one[table]]
-            found = [_most_even(entry["weights"])["cosine"]["both"] for entry in one[table]]
-            label = common.display(one["run"]["model"]) if table == "model" else None
-            curve(axes, xs, found, color=colour, label=label, **look)
+            xs = [entry["dimensions"] for entry in measurement[table]]
+            recalls = [
+                _most_even(entry["weights"])["cosine"]["both"] for entry in measurement[table]
+            ]
+            label = common.display(measurement["run"]["model"]) if table == "model" else None
+            curve(axes, xs, recalls, color=colour, label=label, **look)
             widths |= set(xs)
-        (centred,) = one["centred"]
+        (centred,) = measurement["centred"]
         estimate = _most_even(centred["weights"])["cosine"]["both"]
         axes.plot(centred["dimensions"], estimate["value"], color=colour, marker="D", ms=4,
                   mfc="none", ls="none")  # fmt: skip

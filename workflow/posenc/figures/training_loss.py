@@ -24,7 +24,7 @@ THIN = 0.7
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw loss against tokens seen, a colour for each model.
 
     Parameters
@@ -36,7 +36,7 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     -------
     A thin line for the training loss and joined points for the validation loss.
     """
-    axes = made.add_subplot()
+    axes = canvas.add_subplot()
     if not measurements:
         common.not_run(axes, ["the study trains no model"], 40)
         return
@@ -59,7 +59,7 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     axes.set_ylabel("loss (nats per token)")
     axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: common.plain_number(value)))
-    common.legend_above(made, [axes], columns=2)
+    common.legend_above(canvas, [axes], columns=2)
 
 
 def read_training(paths: Sequence[Path]) -> list[dict]:

@@ -61,12 +61,12 @@ def times(study: str) -> Path:
 
 
 def took(study: str, root: Path) -> float:
-    """Seconds of all jobs of a study when they last ran here, one after the other."""
+    """Total seconds of all jobs of a study when they last ran here."""
     return sum(_seconds(path) or 0.0 for path in (root / times(study)).rglob("*.tsv"))
 
 
 def _seconds(path: Path) -> float | None:
-    """What a file of Snakemake's says that a job took."""
+    """Seconds that a job took, by Snakemake's file."""
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
     return float(rows[-1]["s"]) if rows else None
@@ -82,14 +82,14 @@ def planned(text: str) -> Iterator[Job]:
     """
     job = None
     for line in text.splitlines():
-        if found := _JOB.match(line):
+        if header := _JOB.match(line):
             if job is not None:
                 yield job
-            job = Job(found[1]) if found[1] != "all" else None
+            job = Job(header[1]) if header[1] != "all" else None
         elif job is not None and (fact := _FACT.match(line)):
             setattr(job, fact[1], fact[2])
         elif job is not None and not line.startswith("    "):
-            # A job's block ends; the numbers at the end of the plan are of none.
+            # A job's block ends; the numbers at the end of the plan belong to no job.
             yield job
             job = None
     if job is not None:
@@ -111,11 +111,11 @@ def table(jobs: list[Job], root: Path) -> list[str]:
     width = max(map(len, ["rule", *(rule for rule, _ in rows)]))
     lines = [f"  {'rule':{width}}  jobs  {'last time':>9}  why"]
     for (rule, why), seconds in rows.items():
-        known = [one for one in seconds if one is not None]
+        known = [duration for duration in seconds if duration is not None]
         took = spoken(sum(known)) + ("" if len(known) == len(seconds) else " +") if known else "?"
         lines.append(f"  {rule:{width}}  {len(seconds):4}  {took:>9}  {why}")
-    times = [one for seconds in rows.values() for one in seconds]
-    known = [one for one in times if one is not None]
+    times = [duration for seconds in rows.values() for duration in seconds]
+    known = [duration for duration in times if duration is not None]
     total = f"{len(jobs)} jobs"
     if known:
         total += f", {spoken(sum(known))} of one processor when they last ran here"

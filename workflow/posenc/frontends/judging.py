@@ -1,4 +1,4 @@
-"""Snakemake asks receipts what is current, in place of dates and of its own records."""
+"""Snakemake asks receipts what is current, instead of dates and its own records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from posenc.artifacts.contents import Contents
 from posenc.artifacts.files import read_json
 
 QUOTING = set("\"'\\")
-"""Without any of these, a shell parts words at spaces alone, which takes a tenth of the time."""
+"""Without any of these, a shell splits words at spaces alone, which takes a tenth of the time."""
 
 
 class Because(ParamsChange):
@@ -37,7 +37,7 @@ class Because(ParamsChange):
 
 
 class Judging(FilePersistence):
-    """Snakemake's records, of which none decides; a report still reads them."""
+    """Snakemake's records, which decide nothing; a report still reads them."""
 
     contents: Contents
     planned: Mapping[str, str]
@@ -48,7 +48,7 @@ class Judging(FilePersistence):
         self._reasons: dict[Any, str | None] = {}
 
     def why(self, job: Any) -> str | None:
-        """Why a job's result is not current; None where it is, or is only there on the way."""
+        """Why a job's result is not current; None if it is, or if it is only intermediate."""
         receipt = getattr(job.output, "receipt", None)
         if receipt is None:
             return None
@@ -68,15 +68,15 @@ class Judging(FilePersistence):
         return self._reasons[job]
 
     def _version_in(self, receipt: Path, why: str, foreseen: Mapping[str, str]) -> str | None:
-        """The package whose version is another than a result was made with, if that is why."""
+        """The package whose version differs from the result's, if that is why."""
         name, _, _ = why.partition(" ")
-        made = receipts.read(receipt)
+        stored = receipts.read(receipt)
         path = Path(foreseen.get(name, name))
-        if made is None or path.parent.name != "code" or not path.exists():
+        if stored is None or path.parent.name != "code" or not path.exists():
             return None
         for package, version in read_json(path)["versions"].items():
-            if made.versions.get(package) != version:
-                return f"{package} {version} in place of {made.versions.get(package)}"
+            if stored.versions.get(package) != version:
+                return f"{package} {version} in place of {stored.versions.get(package)}"
         return None
 
     def params_changed(self, job: Any, file: Any = None) -> Any:
@@ -133,8 +133,8 @@ async def _no_check(*_: Any) -> None:
 def ask_receipts(contents: Contents, planned: Mapping[str, str]) -> None:
     """Have the Snakemake of this process plan by receipts, and by nothing else.
 
-    Its check that outputs are younger than inputs goes too: a file that is dated in the future cost
-    the whole job and its last result.
+    Its check that outputs are newer than inputs goes too: a file dated in the future cost the whole
+    job and its last result.
     """
     Judging.contents, Judging.planned = contents, planned
     snakemake.workflow.FilePersistence = Judging

@@ -46,7 +46,7 @@ def _leaves(params: Params, root: Path) -> set[Path]:
 
 
 def _shared_leaves(params: Params) -> set[Path]:
-    """Files and folders that the study has where other studies have theirs."""
+    """Files and folders of the study in folders that studies share."""
     study = params.study
     paths = {DATA / "raw" / dataset for dataset in (*study.all_datasets, *study.corpora)}
     paths |= {plan.DOCUMENTS / f"{dataset}.parquet" for dataset in study.all_datasets}
@@ -60,8 +60,8 @@ def _shared_leaves(params: Params) -> set[Path]:
 def tidy(params: Params, say: Callable[[str], None]) -> None:
     """Set aside results that the study no longer has; restore those that it has again.
 
-    The folders of phases are dependencies and outputs of DVC's stages as wholes: what lies in them
-    must follow from params.yaml alone, not from what was run before. Nothing is deleted.
+    DVC's stages have whole folders of phases as dependencies and outputs: what lies in them must
+    follow from params.yaml alone, not from what was run before. Nothing is deleted.
 
     Parameters
     ----------
@@ -99,13 +99,13 @@ def announce(params: Params, say: Callable[[str], None]) -> None:
 
 
 def _places(params: Params) -> Iterator[tuple[Path, Path, set[Path], list[str]]]:
-    """Folders, where their results are set aside, what the study has in them, and their depth."""
+    """Folders, where their results are set aside, what the study has there, and their patterns."""
     own = plan.folder(params)
     levels = [
         "training/*", "tokens/*/*", "texts/*/*", "masks/*", "evaluations/*", "activations/*/*/*",
         *(f"measurements/{kind}" + "/*" * len(what.of) for kind, what in KINDS.items() if what.of),
         "measurements/*.json", "trials/*/*/*", "figures/*", "pdf/*",
-        # Of a measurement that is no more, as after `git pull`.
+        # Of a measurement that no longer exists, as after `git pull`.
         *(f"measurements/{path.name}" for path in own.glob("measurements/*")
           if path.is_dir() and path.name not in KINDS),
     ]  # fmt: skip
@@ -188,14 +188,14 @@ def _receipts(place: Path) -> list[Path]:
 
 
 def _names(path: Path, results: list[Path], every: bool) -> bool:
-    """Whether a receipt's outputs are all of some results, or any."""
+    """Whether all of a receipt's outputs belong to some results, or any."""
     receipt = receipts.read(path) if results else None
     if receipt is None or not receipt.outputs:
         return False
-    found = [
+    covered = [
         any(Path(name).is_relative_to(result) for result in results) for name in receipt.outputs
     ]
-    return all(found) if every else any(found)
+    return all(covered) if every else any(covered)
 
 
 def _move(source: Path, target: Path) -> None:

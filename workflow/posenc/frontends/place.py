@@ -50,7 +50,7 @@ def _is_checkout(folder: Path) -> bool:
 def commit(root: Path) -> str:
     """The commit that is checked out, and whether something was edited since; in words."""
     try:
-        found = [
+        outputs = [
             subprocess.run(
                 ["git", *command], cwd=root, capture_output=True, text=True, check=True
             ).stdout.strip()
@@ -58,11 +58,11 @@ def commit(root: Path) -> str:
         ]
     except (OSError, subprocess.CalledProcessError):
         return "none, there is no git repository here"
-    return f"{found[0]}{', with edits that are not committed' if found[1] else ''}"
+    return f"{outputs[0]}{', with edits that are not committed' if outputs[1] else ''}"
 
 
 def refuse_read_only(root: Path) -> None:
-    """Stop where nothing can be written: Snakemake keeps records also of a dry run.
+    """Stop where nothing can be written: Snakemake keeps records even of a dry run.
 
     Raises
     ------
@@ -76,7 +76,7 @@ def refuse_read_only(root: Path) -> None:
 
 @contextmanager
 def writing(root: Path) -> Iterator[None]:
-    """Say in one line which folder cannot be written, where a write is refused.
+    """Say in one line which folder cannot be written when a write is refused.
 
     Raises
     ------
@@ -102,13 +102,12 @@ def _refusal(folder: Path) -> ReadOnlyError:
 def hold_dvc_lock() -> Any:
     """Hold DVC's lock until this process ends, however it ends.
 
-    DVC would else remove the outputs of a stage first, and find only then that Snakemake is at
-    work.
+    Otherwise DVC would first remove the outputs of a stage, and only then find Snakemake at work.
 
     Returns
     -------
     object
-        To be kept; None where there is no DVC repository.
+        The lock, to be kept; None where there is no DVC repository.
 
     Raises
     ------

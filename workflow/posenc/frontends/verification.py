@@ -19,7 +19,7 @@ from posenc.study.params import Params
 def verify_files(params: Params) -> tuple[list[str], int, int]:
     """Compare every file that the active study's jobs made, or read, with their receipts.
 
-    What is found damaged is remembered, so that the next run makes it again.
+    Damaged files are remembered, so that the next run makes them again.
 
     Parameters
     ----------
@@ -32,34 +32,38 @@ def verify_files(params: Params) -> tuple[list[str], int, int]:
         A line for each file that is wrong, how many files were read, and their bytes.
     """
     contents = Contents()
-    found = of_study(params)
-    made = {name: sha for one in found.values() if one for name, sha in one.outputs.items()}
-    read = {name for one in found.values() if one for name in one.inputs}
-    there = sorted(name for name in {*made, *read} if Path(name).is_file())
-    with ThreadPoolExecutor() as pool:  # hashing leaves the interpreter free
+    by_path = of_study(params)
+    outputs = {
+        name: sha for stored in by_path.values() if stored for name, sha in stored.outputs.items()
+    }
+    read = {name for stored in by_path.values() if stored for name in stored.inputs}
+    there = sorted(name for name in {*outputs, *read} if Path(name).is_file())
+    with ThreadPoolExecutor() as pool:  # hashing releases the interpreter
         digests = tqdm(
             pool.map(contents.read, there), "verify", len(there), unit="file", leave=False
         )
         now = dict(zip(there, digests, strict=True))
     now |= planned_digests(params)
-    wrong = [f"damaged: {path}: it is no receipt" for path, one in found.items() if one is None]
+    wrong = [
+        f"damaged: {path}: it is no receipt" for path, stored in by_path.items() if stored is None
+    ]
     wrong += [
         f"{'damaged' if name in now else 'gone'}: {name}"
-        for name, sha in made.items()
+        for name, sha in outputs.items()
         if now.get(name) != sha
     ]
-    for path, receipt in found.items():
+    for path, receipt in by_path.items():
         if receipt is None:
             continue
-        # What another job made, and is damaged, is named above.
-        changed = [n for n, sha in receipt.inputs.items() if n not in made and now.get(n) != sha]
+        # Damaged outputs of other jobs are named above.
+        changed = [n for n, sha in receipt.inputs.items() if n not in outputs and now.get(n) != sha]
         if changed:
             wrong.append(f"not current: {path}: {changed[0]} changed since")
     return wrong, len(there), sum(Path(name).stat().st_size for name in there)
 
 
 def planned_digests(params: Params) -> dict[str, str]:
-    """SHA-256 by path of what jobs would read of params.yaml and the code, written yet or not."""
+    """SHA-256 by path of what jobs would read of params.yaml and the code, even if not written."""
     return {str(path): sha256_of_json_file(value) for path, value in sections(params)}
 
 

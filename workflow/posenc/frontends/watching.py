@@ -1,7 +1,7 @@
 """A run that can be followed: one compact view of its jobs, and errors last.
 
 Snakemake's own account of a run goes to its file in ``.snakemake/log``, what a job says to the
-job's log. On a terminal there is one view, which is drawn again and again; elsewhere, a line for
+job's log. On a terminal there is one view, which is redrawn all the time; elsewhere, a line for
 each job that has ended.
 """
 
@@ -19,14 +19,14 @@ from typing import Any, TextIO
 from posenc.frontends.forecast import Job, spoken
 
 SHOWN = re.compile(r"(?:^|[\r\n\]])((?:warning|note): [^\r\n]*)")
-"""What a job says that people should see while it runs, in its log; a bar may stand before it."""
+"""What a job writes to its log for people to see while it runs; a bar may stand before it."""
 ERROR = re.compile(r"\berror: ([^\r\n]*)")
 FOLLOWS = (
     "RuleException:\nCalledProcessError", "Exiting because a job execution failed",
     "WorkflowError:\nAt least one job did not complete", "At least one job did not complete",
     "Shutting down", "Restored previous version", "Removing output files of failed job",
 )  # fmt: skip
-"""What Snakemake says around a job that has failed, of which :meth:`View.end` says more."""
+"""What Snakemake says around a failed job, about which :meth:`View.end` says more."""
 NOTHING = "Nothing to be done"
 MOST_SHOWN = 3
 """Lines of one job that are shown."""
@@ -82,12 +82,12 @@ class View(logging.Handler):
         self._at_work: dict[int, Work] = {}
         self._failed: dict[int, Work] = {}
         self._total = self._done = self._warned = 0
-        self._known = 0.0  # seconds of jobs that have ended, as they were expected
+        self._known = 0.0  # expected seconds of the jobs that have ended
         self._began = time.monotonic()
         self._has_ended = False
 
     def plan(self, jobs: Iterable[Job]) -> None:
-        """Take in what will run, before it does: jobs write their times over those of earlier runs.
+        """Note what will run, before it does: jobs overwrite the times of earlier runs.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ class View(logging.Handler):
         self._at_work[record.jobid] = Work(name, log, expected, time.monotonic())
 
     def _finish(self, number: int) -> None:
-        # One that had failed was tried again.
+        # A job that had failed was tried again.
         work = self._at_work.pop(number, None) or self._failed.pop(number, None)
         if work is None:
             return
@@ -158,8 +158,7 @@ class View(logging.Handler):
     def left(self) -> float | None:
         """Seconds that the rest will take, by what jobs took in earlier runs; None if not known.
 
-        What has been done so far says how many jobs run side by side, and how fast this machine is
-        now.
+        What is done so far tells how many jobs run side by side, and how fast this machine is now.
         """
         expected = list(self._expected.values())
         if not expected or expected.count(None) > len(expected) / 2:
@@ -169,7 +168,7 @@ class View(logging.Handler):
             min(now - work.began, work.expected or 0) for work in list(self._at_work.values())
         )
         done, elapsed = self._known + running, now - self._began
-        rest = max(0.0, sum(one or 0 for one in expected) - done)
+        rest = max(0.0, sum(seconds or 0 for seconds in expected) - done)
         return rest * elapsed / done if done > 1 else rest
 
     @property
@@ -191,7 +190,7 @@ class View(logging.Handler):
             if errors:
                 self._write(f"error: {errors[-1]}")
             else:
-                last = [one for one in _end_of(work.log, 2000).splitlines() if one.strip()][-5:]
+                last = [line for line in _end_of(work.log, 2000).splitlines() if line.strip()][-5:]
                 self._write("\n".join([f"error: {work.name} failed; its last words:", *last]))
             self._write(f"  job: {work.name}; its log: {work.log}")
         if self._failed:
@@ -251,14 +250,14 @@ def _end_of(log: Path | None, count: int = 300) -> str:
 
 
 def watch(logger: logging.Logger, settings: Any, stream: TextIO) -> View | None:
-    """Put a view in the place of what Snakemake writes to the terminal.
+    """Put a view in place of what Snakemake writes to the terminal.
 
     Parameters
     ----------
     logger
         Snakemake's.
     settings
-        Its settings of what is said. Who asked for more, for less or for another plugin has it.
+        Its output settings. Whoever asked for more, for less or for another plugin gets that.
     stream
         Where Snakemake writes.
 
@@ -268,7 +267,11 @@ def watch(logger: logging.Logger, settings: Any, stream: TextIO) -> View | None:
         None where Snakemake's own lines stay.
     """
     asked = ("quiet", "verbose", "printshellcmds", "debug_dag", "show_failed_logs", "stdout")
-    own = [one for one in logger.handlers if type(one).__name__ == "ColorizingTextHandler"]
+    own = [
+        candidate
+        for candidate in logger.handlers
+        if type(candidate).__name__ == "ColorizingTextHandler"
+    ]
     if any(getattr(settings, name, None) for name in asked) or not own:
         return None
     view = View(stream, live=stream.isatty())

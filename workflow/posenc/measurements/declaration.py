@@ -27,11 +27,11 @@ ACTIVATIONS, TOKENS, WEIGHTS = "activations", "tokens", "weights"
 MASKS = "masks"
 """The learned masks of the conditions that a model is evaluated under."""
 DATASETS = "datasets"
-"""Documents as they were before they were tokens."""
+"""Documents before tokenization."""
 TOKENIZER = "tokenizer"
-"""The model's, for texts that a measurement makes of documents itself."""
+"""The model's, for texts that a measurement itself makes of documents."""
 MATRICES = "matrices"
-"""Tables of positions that are of no model, which stand beside models then."""
+"""Tables of positions that belong to no model, measured beside models."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class Measurement:
     parameters_of
         The measurement whose section of ``params.yaml`` it shares; None if it has its own.
     needs
-        What it needs of a model beside being run: of a model that was verified to lack one, the
-        frame writes that it was not run, and why.
+        What it needs of a model besides running it: where a model was verified to lack any of
+        these, the frame writes that it was not run, and why.
     """
 
     name: str
@@ -85,12 +85,12 @@ class Measurement:
 
     @property
     def learns(self) -> bool:
-        """Whether models or masks are trained in it, which a GPU helps."""
+        """Whether it trains models or masks, which a GPU speeds up."""
         return self.subjects in ("retrained", "refitted")
 
     @property
     def keeps_runs(self) -> bool:
-        """Whether runs that are current are kept when others are measured again."""
+        """Whether current runs are kept when others are measured again."""
         return {*self.reads} - {WEIGHTS} == {ACTIVATIONS}
 
     @property

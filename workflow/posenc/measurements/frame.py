@@ -87,7 +87,7 @@ def measure_runs(
     files: Collection[str] | None = None,
     beside: dict[str, str] | None = None,
 ) -> None:
-    """Measure runs, but for those whose measurement is current.
+    """Measure the runs whose measurement is not current.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def measure_runs(
     activations, output
         Folders of the model's stores and of its measurements.
     beside
-        Checksums of what is read beside stores, by name.
+        Checksums of what is read besides stores, by name.
     """
     for dataset in job.datasets:
         intact_folder, opened = activations / dataset / job.conditions[0], None
@@ -140,7 +140,7 @@ def of_study(declared: Measurement, measure: Callable[[P], dict[str, Any]]) -> C
 
 
 def documented(main: Callable[..., None], measure: Callable[..., Any]) -> Callable[..., None]:
-    """A command line that tells what its measurement's module says it is."""
+    """Give a command line the first line of its measurement's module as its help."""
     main.__doc__ = (sys.modules[measure.__module__].__doc__ or "").split("\n")[0]
     return main
 
@@ -187,7 +187,7 @@ def attempted(
 
 
 def lacking(declared: Measurement, weights: Path) -> str | None:
-    """Why a model has not what a measurement needs; None if it has, or was not verified.
+    """Why a model lacks what a measurement needs; None if it has it, or was not verified.
 
     Parameters
     ----------
@@ -278,23 +278,23 @@ class Kept:
 
     def current(self, condition: str, provenance: dict[str, Any]) -> dict[str, Any] | None:
         """The measurement of a run, if it is there, undamaged, and made from the same inputs."""
-        found = [one for one in self._found if one["run"]["condition"] == condition]
+        runs = [run for run in self._found if run["run"]["condition"] == condition]
         if not self._bundled:
-            found = [self._read(self._path(condition))]
-        same = [one for one in found if one.get("provenance") == provenance]
+            runs = [self._read(self._path(condition))]
+        same = [run for run in runs if run.get("provenance") == provenance]
         return same[0] if same else None
 
     def write(self, condition: str, runs: list[dict[str, Any]]) -> None:
-        """Save the last run that was measured, so that a job that is killed resumes after it."""
+        """Save the last run that was measured, so that a killed job resumes after it."""
         if not self._bundled:
             write_sealed(self._path(condition), runs[-1])
             return
-        done = {one["run"]["condition"] for one in runs}
-        others = [one for one in self._found if one["run"]["condition"] not in done]
+        done = {run["run"]["condition"] for run in runs}
+        others = [run for run in self._found if run["run"]["condition"] not in done]
         self._seal([*runs, *others])
 
     def finish(self, runs: list[dict[str, Any]]) -> None:
-        """Remove runs from the file that the study no longer has."""
+        """Remove from the file the runs that the study no longer has."""
         if self._bundled and self._read(self._file).get("runs") != runs:
             self._seal(runs)
 

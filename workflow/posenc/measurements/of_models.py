@@ -75,8 +75,8 @@ def of_tokens(
 ) -> Callable[..., None]:
     """Make the command line of a measurement of a model that runs on its tokens.
 
-    It calls ``measure(parameters, network, text)`` for each data set; a model that ``is_for`` says
-    it is not for is not loaded, and ``network`` is None.
+    It calls ``measure(parameters, network, text)`` for each data set. A model that fails ``is_for``
+    is not loaded, and ``network`` is None.
     """
 
     def main(
@@ -113,7 +113,7 @@ def beginnings(
     count, wanted
         How many are drawn, and which key of ``params.yaml`` says so, in words.
     tokens, shortest
-        Where documents are cut, and the tokens that one has at least.
+        Tokens at which documents are cut, and tokens that each has at least.
     seed
         Of the draw.
 
@@ -140,8 +140,8 @@ def halves(
     ``key`` of ``params.yaml`` says how many there are of each.
     """
     wanted = f"{key} {count} takes {2 * count}"
-    found = beginnings(text, 2 * count, wanted, tokens=tokens, shortest=shortest, seed=seed)
-    return found[:count], found[count:]
+    documents = beginnings(text, 2 * count, wanted, tokens=tokens, shortest=shortest, seed=seed)
+    return documents[:count], documents[count:]
 
 
 def cells(
@@ -154,7 +154,7 @@ def cells(
 
 
 def texts_of(documents: Path, text: Tokens) -> list[str]:
-    """The text of each tokenized document: where its words begin is nothing that tokens know.
+    """The text of each tokenized document: tokens do not tell where its words begin.
 
     Raises
     ------
@@ -164,21 +164,21 @@ def texts_of(documents: Path, text: Tokens) -> list[str]:
     if sha256_file(documents) != text.metadata["inputs"]["documents"]:
         raise ArtifactError(f"{text.path} was not made of {documents}: tokenize it again")
     table = read_documents(documents, split=text.metadata["evaluation"]["split"])
-    found = dict(zip(*(table[key].to_pylist() for key in ("document_id", "text")), strict=True))
-    return [found[name] for name in text.table["document_id"].to_pylist()]
+    texts = dict(zip(*(table[key].to_pylist() for key in ("document_id", "text")), strict=True))
+    return [texts[name] for name in text.table["document_id"].to_pylist()]
 
 
 def other_texts(
     documents: Path, split: str, evaluated: Tokens | None, key: str
 ) -> tuple[list[str], list[str]]:
-    """Names and texts of a split, but for those whose words are evaluated.
+    """Names and texts of a split, without the texts that are evaluated.
 
     Parameters
     ----------
     documents, split
         File of a data set's documents, and which of them are wanted.
     evaluated
-        Tokens of those of the data set that are evaluated; None if none is.
+        Tokens of the data set's evaluated documents; None if there are none.
     key
         Which key of ``params.yaml`` names the split, in words.
 
@@ -197,5 +197,5 @@ def other_texts(
             f"params.yaml"
         )
     known = set(texts_of(documents, evaluated))
-    kept = [index for index, one in enumerate(texts) if one not in known]
+    kept = [index for index, text in enumerate(texts) if text not in known]
     return [names[index] for index in kept], [texts[index] for index in kept]

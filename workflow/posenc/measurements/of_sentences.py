@@ -1,4 +1,4 @@
-"""What measurements share that give a model sentences of their own, with positions and without."""
+"""Shared by measurements that give a model sentences of their own, with positions and without."""
 
 from __future__ import annotations
 

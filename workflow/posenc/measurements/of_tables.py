@@ -1,4 +1,4 @@
-"""What measurements of position embeddings share: their subjects are models, and tables of none."""
+"""What measurements of position embeddings share: they measure models, and tables of no model."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Subject:
     positions
         float64 [positions, d_model].
     heads
-        Opens the maps of the heads that read them; None of a table alone.
+        Opens the maps of the heads that read them; None for a table alone.
     """
 
     name: str

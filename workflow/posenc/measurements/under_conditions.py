@@ -1,4 +1,4 @@
-"""What measurements share that run a decoder under the conditions of a study."""
+"""Shared by measurements that run a decoder under the conditions of a study."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def learned_masks(
     job: ConditionsJob, folder: Path
 ) -> tuple[dict[str, LearnedMask], dict[str, str]]:
     """The masks that the conditions name, and their checksums."""
-    named = sorted({mask for one in job.conditions.values() for mask in one.masks()})
+    named = sorted({mask for condition in job.conditions.values() for mask in condition.masks()})
     digests = read_sealed(folder / "masks.json")["masks"]
     learned = {mask: read(folder / f"{mask}.safetensors")[0] for mask in named}
     return learned, {mask: digests[mask] for mask in named}
@@ -174,7 +174,7 @@ def losses_shown(
 
 
 def recovered_loss(means: PairedMeans, names: list[str], column: int) -> dict[str, float] | None:
-    """Share of the loss that a condition recovers; None where the lack of positions costs none."""
+    """Share of the loss that a condition recovers; None where lacking positions costs nothing."""
     if WITHOUT not in names:
         return None
     intact, without = names.index(INTACT), names.index(WITHOUT)
@@ -184,6 +184,6 @@ def recovered_loss(means: PairedMeans, names: list[str], column: int) -> dict[st
 
 
 def recovered_gain(means: PairedMeans, names: list[str], column: int) -> dict[str, float] | None:
-    """As :func:`recovered_loss`, of a gain with its sign turned; None where none was, either."""
+    """As :func:`recovered_loss`, of a gain with its sign turned; None if nothing is gained, too."""
     has_gain = means.of(np.negative, names.index(INTACT)).low > 0
     return recovered_loss(means, names, column) if has_gain else None

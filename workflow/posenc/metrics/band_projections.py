@@ -55,8 +55,8 @@ def wave_bands(tokens: int, limits: Sequence[float]) -> NDArray[np.bool_]:
     may be empty.
     """
     # Those of a window twice as long, but for the highest.
-    found = frequencies(2 * tokens)[:tokens]  # [n], cycles per token
-    band = np.searchsorted(limits, found, side="right")  # [n]
+    cycles = frequencies(2 * tokens)[:tokens]  # [n], cycles per token
+    band = np.searchsorted(limits, cycles, side="right")  # [n]
     return band == np.arange(len(limits) + 1)[:, None]
 
 
@@ -77,7 +77,7 @@ def random_directions(seed: int) -> Basis:
 
 
 def projection(basis: ArrayLike, kept: ArrayLike) -> NDArray[np.float64]:
-    """The orthogonal projection on some of a basis, [tokens, tokens].
+    """The orthogonal projection onto some rows of a basis, [tokens, tokens].
 
     Parameters
     ----------
@@ -86,8 +86,8 @@ def projection(basis: ArrayLike, kept: ArrayLike) -> NDArray[np.float64]:
     kept
         bool [tokens]: which of them; none of them give zeros.
     """
-    some = np.asarray(basis)[np.asarray(kept, bool)]  # [kept, tokens]
-    return some.T @ some
+    rows = np.asarray(basis)[np.asarray(kept, bool)]  # [kept, tokens]
+    return rows.T @ rows
 
 
 def prefix_projections(
@@ -107,8 +107,8 @@ def prefix_projections(
     float32 [tokens, tokens, tokens]: of the prefix that ends at place i a matrix [i + 1, i + 1],
     and zeros beyond it.
     """
-    made = np.zeros((tokens, tokens, tokens), np.float32)
+    projections = np.zeros((tokens, tokens, tokens), np.float32)
     for place in range(tokens):
         length = place + 1
-        made[place, :length, :length] = projection(basis(length), kept(length))
-    return made
+        projections[place, :length, :length] = projection(basis(length), kept(length))
+    return projections

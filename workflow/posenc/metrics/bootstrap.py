@@ -275,10 +275,10 @@ def median_bootstrap(values: ArrayLike, samples: int, confidence: float, seed: S
     Estimate
         Floats.
     """
-    found = np.asarray(values, np.float64)
-    found = found[np.isfinite(found)]  # [n]
-    drawn = np.random.default_rng(seed).integers(len(found), size=(samples, len(found)))
-    return percentile_interval(np.median(found), np.median(found[drawn], axis=1), confidence)
+    numbers = np.asarray(values, np.float64)
+    numbers = numbers[np.isfinite(numbers)]  # [n]
+    drawn = np.random.default_rng(seed).integers(len(numbers), size=(samples, len(numbers)))
+    return percentile_interval(np.median(numbers), np.median(numbers[drawn], axis=1), confidence)
 
 
 def sums_bootstrap(
@@ -305,15 +305,15 @@ def sums_bootstrap(
         Floats, or arrays [k].
     """
     documents = len(sums[0])
-    flat = [one.reshape(documents, -1) for one in sums]  # [documents, m] each
+    flat = [array.reshape(documents, -1) for array in sums]  # [documents, m] each
 
     def of(counts: NDArray) -> NDArray[np.float64]:  # [resamples, documents]
-        totals = (counts.astype(np.float64) @ one for one in flat)  # [resamples, m] each
+        totals = (counts.astype(np.float64) @ matrix for matrix in flat)  # [resamples, m] each
         return statistic(
-            *(t.reshape(-1, *one.shape[1:]) for t, one in zip(totals, sums, strict=True))
+            *(t.reshape(-1, *array.shape[1:]) for t, array in zip(totals, sums, strict=True))
         )
 
-    rows = max(1, _BLOCK_COUNTS // max(one.shape[1] for one in flat))
+    rows = max(1, _BLOCK_COUNTS // max(matrix.shape[1] for matrix in flat))
     blocks = resampling_counts(documents, samples, seed, rows * documents)
     replicates = np.concatenate([of(counts) for counts in blocks])  # [samples] or [samples, k]
     return percentile_interval(of(np.ones((1, documents)))[0], replicates, confidence)

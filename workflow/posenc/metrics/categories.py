@@ -178,9 +178,9 @@ def differences(
         """From the mean of all, of the documents in an order, [categories]."""
         return np.bincount(codes, sums[order]) / np.bincount(codes, tokens[order]) - whole
 
-    def statistics(found: Floats) -> tuple[float, float]:
+    def statistics(gaps: Floats) -> tuple[float, float]:
         """Variance and the largest root-weighted distance."""
-        return float(counts @ found**2 / counts.sum()), float(np.max(np.sqrt(counts) * abs(found)))
+        return float(counts @ gaps**2 / counts.sum()), float(np.max(np.sqrt(counts) * abs(gaps)))
 
     own = distances(np.arange(len(sums)))  # [categories]
     variance, _ = statistics(own)
@@ -201,7 +201,7 @@ def differences(
         documents=counts,
         mean=Estimate(
             *(
-                np.array([getattr(one, part) for one in intervals])
+                np.array([getattr(interval, part) for interval in intervals])
                 for part in ("value", "low", "high")
             )
         ),

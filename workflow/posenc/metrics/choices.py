@@ -82,6 +82,6 @@ def others(questions: int, seed: int) -> np.ndarray:
     if questions < 2:
         raise ValueError(f"{questions} questions are too few: each needs another one")
     order = np.random.default_rng(seed).permutation(questions)  # [questions]
-    found = np.empty(questions, np.int64)  # [questions]
-    found[order] = np.roll(order, 1)
-    return found
+    other = np.empty(questions, np.int64)  # [questions]
+    other[order] = np.roll(order, 1)
+    return other

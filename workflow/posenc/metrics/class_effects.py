@@ -32,7 +32,7 @@ class Effects:
         [classes]: the same as it would be, if the class stood equally in all documents and among
         all classes of the other factors.
     share
-        [classes]: of the sum over all tokens, what the tokens of the class have of it.
+        [classes]: share of the sum over all tokens that the tokens of the class have.
     explained
         Share of the variance within documents that all factors explain.
     alone, unique
@@ -114,9 +114,9 @@ class ClassSums:
             for own in self._factors():
                 level = (slopes[:, own] * of_class[:, own]).sum(axis=1) / tokens  # [resamples]
                 adjusted[:, own] = slopes[:, own] + (total / tokens - level)[:, None]
-            found = np.stack([mean, adjusted, share], axis=1)  # [resamples, 3, classes]
-            found[np.broadcast_to((of_class == 0)[:, None], found.shape)] = np.nan
-            return found
+            effects = np.stack([mean, adjusted, share], axis=1)  # [resamples, 3, classes]
+            effects[np.broadcast_to((of_class == 0)[:, None], effects.shape)] = np.nan
+            return effects
 
         value = results(np.ones((1, len(self.tokens))))[0]  # [3, classes]
         drawn = resampling_counts(len(self.tokens), samples, seed)
@@ -124,8 +124,8 @@ class ClassSums:
         tail = 100 * (1 - confidence) / 2
         low, high = np.full_like(value, np.nan), np.full_like(value, np.nan)  # [3, classes] each
         if self.known.any():
-            found = np.nanpercentile(replicates[:, :, self.known], [tail, 100 - tail], axis=0)
-            low[:, self.known], high[:, self.known] = found  # [3, known] each
+            bounds = np.nanpercentile(replicates[:, :, self.known], [tail, 100 - tail], axis=0)
+            low[:, self.known], high[:, self.known] = bounds  # [3, known] each
         value[:, ~self.known] = np.nan
         every = np.arange(self.first[-1])
         whole_share = self._explained(centred, products, every)

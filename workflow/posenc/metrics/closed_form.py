@@ -255,7 +255,7 @@ def by_distance(
     """
     sums = np.asarray(sums, np.float64)  # [n_heads, n, n]
     weights = np.broadcast_to(np.asarray(weights, np.float64), sums.shape)
-    totals = (distance_sums(one, causal=causal, first=first) for one in (sums, weights))
+    totals = (distance_sums(values, causal=causal, first=first) for values in (sums, weights))
     return _means(*totals), _means(sums[:, :, 0], weights[:, :, 0])
 
 

@@ -113,9 +113,9 @@ def variance_between(values: ArrayLike, groups: ArrayLike) -> NDArray[np.float64
     total = np.square(centred).sum(axis=0)  # [columns]
     between = (np.square(sums) / size[:, None]).sum(axis=0)  # [columns]
     varies = total > 0  # [columns]
-    found = np.zeros_like(total)  # [columns]
-    found[varies] = share_between(total[varies], between[varies], n, g)
-    return found
+    share = np.zeros_like(total)  # [columns]
+    share[varies] = share_between(total[varies], between[varies], n, g)
+    return share
 
 
 def fourier_basis(positions: ArrayLike, length: int, harmonics: int) -> NDArray[np.float64]:

@@ -72,8 +72,8 @@ class CrossedMeans(PairedMeans):
         value, replicates = self.value[columns], self.replicates[:, columns]
         if less is not None:
             value, replicates = value - self.value[less], replicates - self.replicates[:, less]
-        found: Estimate = percentile_interval(value, replicates, self.confidence)
-        return found.as_json()  # type: ignore[return-value]
+        estimate: Estimate = percentile_interval(value, replicates, self.confidence)
+        return estimate.as_json()  # type: ignore[return-value]
 
 
 def nested_weights(draws: int, per_draw: int, samples: int, seed: int) -> Floats:

@@ -50,7 +50,7 @@ def balanced_rows(
     """
     labels = np.asarray(labels, bool)  # [rows]
     shares = {name: ((size + 1) // 2, size // 2) for name, size in sizes.items()}
-    found: dict[str, list[NDArray[np.int64]]] = {name: [] for name in sizes}
+    sets: dict[str, list[NDArray[np.int64]]] = {name: [] for name in sizes}
     for label in (False, True):
         rows = generator.permutation(np.flatnonzero(labels == label))  # [rows of the label]
         wanted = [share[int(label)] for share in shares.values()]
@@ -58,8 +58,8 @@ def balanced_rows(
             raise ValueError(f"{sum(wanted)} rows of a label are asked for, and it has {len(rows)}")
         parts = np.split(rows, np.cumsum(wanted))[:-1]
         for name, part in zip(sizes, parts, strict=True):
-            found[name].append(part)
-    return {name: np.sort(np.concatenate(parts)) for name, parts in found.items()}
+            sets[name].append(part)
+    return {name: np.sort(np.concatenate(parts)) for name, parts in sets.items()}
 
 
 @dataclass(frozen=True)

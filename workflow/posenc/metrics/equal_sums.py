@@ -41,7 +41,8 @@ def count_mistaken(tokens: ArrayLike, positions: ArrayLike) -> int:
     order = np.argsort(products)  # [pairs]
     # An inner product is off by at most d · eps / 2 of the norms' product (Higham 2002, 3.1).
     longest = sum(
-        np.sqrt(np.square(one, dtype=np.float64).sum(axis=1).max()) for one in (tokens, positions)
+        np.sqrt(np.square(vectors, dtype=np.float64).sum(axis=1).max())
+        for vectors in (tokens, positions)
     )
     rounding = 8 * (d_model + 8) * EPS * longest * np.linalg.norm(axis)
     is_near = np.diff(products[order]) <= rounding  # [pairs - 1]
@@ -60,8 +61,8 @@ def failure_bound(failures: int, tries: int, confidence: float) -> float:
     """
     from scipy.stats import binomtest
 
-    found = binomtest(failures, tries, alternative="less")
-    return float(found.proportion_ci(confidence, method="exact").high)
+    test = binomtest(failures, tries, alternative="less")
+    return float(test.proportion_ci(confidence, method="exact").high)
 
 
 def _repeated(
@@ -70,10 +71,10 @@ def _repeated(
     token: NDArray[np.int64],  # [near pairs]
     position: NDArray[np.int64],  # [near pairs]
 ) -> int:
-    """How many of some pairs have a sum that another one before them has."""
+    """How many pairs have the same sum as a pair before them."""
     seen: set[bytes] = set()
     for part in blocks(len(token), rows_of(positions.shape[1])):
         sums = tokens[token[part]].astype(np.float64) + positions[position[part]]
-        # Of the two zeros one.
-        seen.update(one.tobytes() for one in sums + 0.0)
+        # Adding 0 makes -0 the same bytes as 0.
+        seen.update(row.tobytes() for row in sums + 0.0)
     return len(token) - len(seen)

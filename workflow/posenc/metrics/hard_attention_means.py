@@ -60,7 +60,7 @@ def of_query(
     settings: Settings,
     generator: np.random.Generator,
 ) -> dict[str, Any]:
-    """What is found of one query, exactly (:func:`exactly`) and by drawing keys.
+    """Measure one query, exactly (:func:`exactly`) and by drawing keys.
 
     Parameters
     ----------
@@ -81,20 +81,20 @@ def of_query(
         Numbers, and arrays [baselines] or [samples, baselines].
     """
     pattern, values = np.asarray(pattern, np.float64), np.asarray(values, np.float64)
-    found = exactly(pattern, values, target)
-    objective, b = log_likelihood(values, target), found["value"]  # [keys], [baselines]
+    exact = exactly(pattern, values, target)
+    objective, b = log_likelihood(values, target), exact["value"]  # [keys], [baselines]
     simulated = [
         simulate(pattern, objective, b, samples, settings.repeats, generator)
         for samples in settings.samples
     ]
     mean = simulated[-1].frequencies @ values  # [d_model], of so many hard read-outs
     return {
-        **found,
+        **exact,
         "distance": np.square(mean - pattern @ values).sum(),
-        "expected_distance": found["spread"] / (settings.repeats * settings.samples[-1]),
-        "simulated": np.array([one.variance for one in simulated]),
-        "error": np.array([one.error for one in simulated]),
-        "along": np.array([one.along for one in simulated]),
+        "expected_distance": exact["spread"] / (settings.repeats * settings.samples[-1]),
+        "simulated": np.array([estimate.variance for estimate in simulated]),
+        "error": np.array([estimate.error for estimate in simulated]),
+        "along": np.array([estimate.along for estimate in simulated]),
         "along_variance": variance_along(
             pattern, objective, b, enumerated_gradient(pattern, objective)
         ),
@@ -102,7 +102,7 @@ def of_query(
 
 
 def exactly(pattern: ArrayLike, values: ArrayLike, target: ArrayLike) -> dict[str, Any]:
-    """What is found of one query without a draw.
+    """Measure one query without drawing.
 
     Parameters
     ----------
@@ -156,8 +156,8 @@ def largest_errors(columns: Columns) -> dict[str, float]:
 
 
 def joined(columns: list[Columns]) -> Columns:
-    """What was found of all queries of several heads, one head after the other."""
-    return {name: np.concatenate([one[name] for one in columns]) for name in columns[0]}
+    """The results of all queries of several heads, one head after the other."""
+    return {name: np.concatenate([head[name] for head in columns]) for name in columns[0]}
 
 
 class Means:
@@ -208,7 +208,7 @@ class Means:
         return self._estimate(scale * value / divisor, scale * replicates / divisors)
 
     def whole(self) -> dict[str, Any]:
-        """What is told of a run."""
+        """What is reported of a run."""
         entries = [self.baseline(place) for place in range(len(BASELINES))]
         return {
             **self.pattern(),
@@ -221,11 +221,11 @@ class Means:
         }
 
     def part(self) -> dict[str, Any]:
-        """What is told of a layer, or of a head."""
+        """What is reported of a layer, or of a head."""
         return {**self.pattern(), **self.exact_part()}
 
     def exact_whole(self) -> dict[str, Any]:
-        """What is told of a run, of columns of :func:`exactly`; of its pattern nothing."""
+        """What is reported of a run, from columns of :func:`exactly`; nothing of its pattern."""
         samples = {
             name: self.ratio(("variance", place), ("signal",))
             for place, name in enumerate(BASELINES)
@@ -268,7 +268,7 @@ class Means:
         }
 
     def baseline(self, place: int) -> dict[str, Any]:
-        """What is told of one baseline."""
+        """What is reported of one baseline."""
         return {
             "name": BASELINES[place],
             "value": self.mean("value", place),
@@ -307,13 +307,13 @@ class Means:
     def along(self, turn: int, samples: int, place: int) -> dict[str, float]:
         """Bias along the gradient as a share of it, with its exact standard error."""
         signal = self._columns["signal"].sum()
-        found = self._columns["along"][:, turn, place].sum()
+        bias = self._columns["along"][:, turn, place].sum()
         variance = self._columns["along_variance"][:, place].sum()
         error = np.sqrt(variance / (samples * self._settings.repeats))
         return {
-            "relative": float(found / signal) if signal > 0 else 0.0,
+            "relative": float(bias / signal) if signal > 0 else 0.0,
             "standard_error": float(error / signal) if signal > 0 else 0.0,
-            "z": float(found / error) if error > 0 else 0.0,
+            "z": float(bias / error) if error > 0 else 0.0,
         }
 
     def bias(self, entries: list[dict[str, Any]]) -> dict[str, Any]:
@@ -323,11 +323,11 @@ class Means:
         """
         from scipy.stats import norm
 
-        found = [abs(one["bias"]["z"]) for entry in entries for one in entry["samples"]]
-        risk = (1 - self._settings.confidence) / len(found)
+        z = [abs(estimate["bias"]["z"]) for entry in entries for estimate in entry["samples"]]
+        risk = (1 - self._settings.confidence) / len(z)
         return {
-            "tests": len(found),
-            "largest": max(found),
+            "tests": len(z),
+            "largest": max(z),
             "bound": float(norm.ppf(1 - risk / 2)),
         }
 

@@ -79,7 +79,7 @@ def head_offsets(
     causal
         Whether a query sees the keys up to its own only, or all.
     """
-    x, query, key = (np.asarray(one, np.float64) for one in (x, query, key))
+    x, query, key = (np.asarray(array, np.float64) for array in (x, query, key))
     scale = math.sqrt(query.shape[-1])
     factors = head_factors(query, key)
     a, b = x @ factors.query, x @ factors.key  # [n_heads, tokens, r] each

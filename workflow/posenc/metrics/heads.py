@@ -74,21 +74,21 @@ def mass_by_offset(pattern: ArrayLike, offsets: int, special: ArrayLike | None =
     n_heads, tokens, _ = pattern.shape
     special = np.zeros(tokens, bool) if special is None else np.asarray(special, bool)  # [tokens]
     columns, size = layout(offsets), 2 * offsets + 1
-    found = np.zeros((n_heads, columns["text_after"].stop))
+    mass = np.zeros((n_heads, columns["text_after"].stop))
     # An offset as long as the document has no diagonal.
     for t in range(max(-offsets, 1 - tokens), min(offsets, tokens - 1) + 1):
-        found[:, t + offsets] = np.diagonal(pattern, t, 1, 2).sum(axis=-1, dtype=np.float64)
+        mass[:, t + offsets] = np.diagonal(pattern, t, 1, 2).sum(axis=-1, dtype=np.float64)
     offset = np.arange(tokens) - np.arange(tokens)[:, None]  # [query, key]
     beyond = np.stack([offset < -offsets, offset > offsets]).reshape(2, -1)  # [2, query * key]
     if beyond.any():
         flat = pattern.reshape(n_heads, -1)  # [n_heads, query * key]
-        found[:, size : size + 2] = flat @ beyond.T.astype(pattern.dtype)
+        mass[:, size : size + 2] = flat @ beyond.T.astype(pattern.dtype)
     by_key = pattern.sum(axis=1, dtype=np.float64)  # [n_heads, key]
     others = np.flatnonzero(special[1:]) + 1  # [special tokens but the first]
-    found[:, columns["first"]] = by_key[:, :1]
-    found[:, columns["special"]] = by_key[:, others].sum(axis=1, keepdims=True)
-    text = found[:, columns["text"].start :]  # [n_heads, size + 2], a view
-    text[:] = found[:, : size + 2]
+    mass[:, columns["first"]] = by_key[:, :1]
+    mass[:, columns["special"]] = by_key[:, others].sum(axis=1, keepdims=True)
+    text = mass[:, columns["text"].start :]  # [n_heads, size + 2], a view
+    text[:] = mass[:, : size + 2]
     for key in (0, *others):
         where = offset[:, key]  # [query]
         place = np.select([where < -offsets, where > offsets], [size, size + 1], where + offsets)
@@ -97,7 +97,7 @@ def mass_by_offset(pattern: ArrayLike, offsets: int, special: ArrayLike | None =
         np.subtract.at(text.T, place, weights.T)
     # What is subtracted was rounded differently.
     np.maximum(text, 0, out=text)
-    return found
+    return mass
 
 
 def uniform_by_offset(
@@ -208,8 +208,8 @@ def preference(mass: ArrayLike, uniform: ArrayLike) -> Floats:
     mass, uniform = np.asarray(mass, np.float64), np.asarray(uniform, np.float64)
     shares = [
         # A mass can be too small for a number.
-        np.maximum(one / one.sum(axis=-1, keepdims=True), np.finfo(np.float64).tiny)
-        for one in (mass, uniform)
+        np.maximum(masses / masses.sum(axis=-1, keepdims=True), np.finfo(np.float64).tiny)
+        for masses in (mass, uniform)
     ]
     return np.where(uniform > 0, np.log(shares[0]) - np.log(shares[1]), np.nan)
 
@@ -281,16 +281,16 @@ def head_types(
     clusters = min(types, len(np.unique(roots, axis=0)))
     fitted = KMeans(clusters, n_init=10, random_state=seed).fit(roots)
     labels = fitted.labels_  # [heads]
-    centroids = np.stack([profiles[labels == one].mean(axis=0) for one in range(clusters)])
+    centroids = np.stack([profiles[labels == cluster].mean(axis=0) for cluster in range(clusters)])
     names = [type_name(centroid, uniform, offsets) for centroid in centroids]
     sizes = np.bincount(labels, minlength=clusters)  # [types]
     order = sorted(
         range(clusters),
-        key=lambda one: (_rank(names[one]), -sizes[one], *(-centroids[one])),
+        key=lambda cluster: (_rank(names[cluster]), -sizes[cluster], *(-centroids[cluster])),
     )
     total = np.square(roots - roots.mean(axis=0)).sum()
     return HeadTypes(
-        names=_numbered([names[one] for one in order]),
+        names=_numbered([names[cluster] for cluster in order]),
         centroids=centroids[order],
         labels=np.argsort(order)[labels],
         explained=float(1 - fitted.inertia_ / total) if total > 0 else 1.0,
@@ -324,7 +324,7 @@ def type_name(centroid: ArrayLike, uniform: ArrayLike, offsets: int) -> str:
         return _NAMES.get(best, f"offset {best:+d}")
     if centroid[:2].max() > 0.5:
         return "first token" if centroid[0] > centroid[1] else "special token"
-    share, expected = (one[window].sum() / one[2:].sum() for one in (centroid, uniform))
+    share, expected = (profile[window].sum() / profile[2:].sum() for profile in (centroid, uniform))
     return "near" if share - expected >= NAMED_MASS else "broad"
 
 

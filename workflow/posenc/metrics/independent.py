@@ -83,7 +83,7 @@ def independent_components(
             whitened.T, whiten=False, centering=False, max_iter=most, tol=tolerance,
             random_state=seed, return_n_iter=True,
         )  # fmt: skip
-    converged = not any("did not converge" in str(one.message) for one in raised)
+    converged = not any("did not converge" in str(warning.message) for warning in raised)
     return Independent(sources.T, rotation @ scale, converged, int(iterations))
 
 
@@ -151,7 +151,7 @@ def amari_chance(k: int, repeats: int, seed: int) -> float:
     from scipy.stats import ortho_group
 
     rotations = ortho_group(k, seed=seed).rvs(repeats)  # [repeats, k, k]
-    return float(np.mean([amari_index(one, np.eye(k)) for one in rotations]))
+    return float(np.mean([amari_index(rotation, np.eye(k)) for rotation in rotations]))
 
 
 def _whitened(signals: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -44,10 +44,10 @@ def score_by_offset(scores: ArrayLike, offsets: int, causal: bool) -> Floats:
     scores = np.asarray(scores, np.float64)  # [..., tokens, tokens]
     uniform = uniform_pattern(scores.shape[-1], causal=causal)  # [tokens, tokens]
     mean = np.sum(scores * uniform, axis=-1)  # [..., tokens]
-    found = _by_offset(scores - mean[..., None], offsets, causal).mean(axis=-2)
+    by_offset = _by_offset(scores - mean[..., None], offsets, causal).mean(axis=-2)
     if causal:
-        found[..., offsets + 1 :] = np.nan
-    return found
+        by_offset[..., offsets + 1 :] = np.nan
+    return by_offset
 
 
 def profile_by_offset(scores: ArrayLike, offsets: int, causal: bool) -> tuple[Floats, Floats]:
@@ -70,7 +70,9 @@ def profile_by_offset(scores: ArrayLike, offsets: int, causal: bool) -> tuple[Fl
     """
     pattern = softmax(np.array(scores, np.float64), causal=causal)  # [..., tokens, tokens]
     uniform = uniform_pattern(pattern.shape[-1], causal=causal)  # [tokens, tokens]
-    return tuple(_by_offset(one, offsets, causal).mean(axis=-2) for one in (pattern, uniform))
+    return tuple(
+        _by_offset(weights, offsets, causal).mean(axis=-2) for weights in (pattern, uniform)
+    )
 
 
 def correlation(x: ArrayLike, y: ArrayLike) -> Floats:
@@ -91,8 +93,8 @@ def correlation(x: ArrayLike, y: ArrayLike) -> Floats:
     x = x - x.mean(axis=-1, keepdims=True)
     y = y - y.mean(axis=-1, keepdims=True)
     scale = np.sqrt(np.sum(x * x, axis=-1) * np.sum(y * y, axis=-1))  # [...]
-    found = np.full(varies.shape, np.nan)
-    return np.divide(np.sum(x * y, axis=-1), scale, out=found, where=varies).clip(-1, 1)
+    coefficient = np.full(varies.shape, np.nan)
+    return np.divide(np.sum(x * y, axis=-1), scale, out=coefficient, where=varies).clip(-1, 1)
 
 
 def within(values: ArrayLike, groups: ArrayLike, ranked: bool) -> Floats:
@@ -114,15 +116,15 @@ def within(values: ArrayLike, groups: ArrayLike, ranked: bool) -> Floats:
     from scipy.stats import rankdata
 
     values, groups = np.asarray(values, np.float64), np.asarray(groups)
-    found = np.zeros(values.shape)
+    deviations = np.zeros(values.shape)
     for group in np.unique(groups):
         inside = groups == group  # [n]
         part = values[..., inside]  # [..., n of the group]
         varies = np.ptp(part, axis=-1, keepdims=True) > 0  # [..., 1]
         if ranked:
             part = rankdata(part, axis=-1) / part.shape[-1]
-        found[..., inside] = np.where(varies, part - part.mean(axis=-1, keepdims=True), 0)
-    return found
+        deviations[..., inside] = np.where(varies, part - part.mean(axis=-1, keepdims=True), 0)
+    return deviations
 
 
 def correlated(x: ArrayLike, y: ArrayLike, groups: ArrayLike, *, ranked: bool) -> Floats:
@@ -135,7 +137,7 @@ def correlated(x: ArrayLike, y: ArrayLike, groups: ArrayLike, *, ranked: bool) -
 
 def compare(
     predicted: ArrayLike,
-    found: ArrayLike,
+    observed: ArrayLike,
     *,
     samples: int,
     confidence: float,
@@ -146,7 +148,7 @@ def compare(
 
     Parameters
     ----------
-    predicted, found
+    predicted, observed
         [heads].
     samples, confidence, seed
         Of the bootstrap.
@@ -167,8 +169,8 @@ def compare(
     ValueError
         If the shapes differ, or a value is not finite.
     """
-    predicted, found, groups = _checked(predicted, found, groups)
-    for which, values in (("predicted", predicted), ("found", found)):
+    predicted, observed, groups = _checked(predicted, observed, groups)
+    for which, values in (("predicted", predicted), ("found", observed)):
         if not _varies(values, groups):
             reason = f"the {which} value is the same for all heads: a correlation is not defined"
             return {"spearman": None, "pearson": None, "reason": reason, "undefined": 1.0}
@@ -176,15 +178,17 @@ def compare(
     drawn = _resampled(groups, samples, generator)  # [samples, heads]
     result: dict[str, Any] = {}
     for name, ranked in (("spearman", True), ("pearson", False)):
-        value = float(correlated(predicted, found, groups, ranked=ranked))
-        replicates = correlated(predicted[drawn], found[drawn], groups, ranked=ranked)  # [samples]
+        value = float(correlated(predicted, observed, groups, ranked=ranked))
+        replicates = correlated(
+            predicted[drawn], observed[drawn], groups, ranked=ranked
+        )  # [samples]
         result[name], result["undefined"] = _interval(value, replicates, confidence)
     return {**result, "reason": None}
 
 
 def over_layers(
     predicted: ArrayLike,
-    found: ArrayLike,
+    observed: ArrayLike,
     layers: ArrayLike,
     *,
     samples: int,
@@ -199,7 +203,7 @@ def over_layers(
 
     Parameters
     ----------
-    predicted, found
+    predicted, observed
         [heads].
     layers
         [heads]: layer of each.
@@ -222,14 +226,14 @@ def over_layers(
     ValueError
         If the shapes differ, or a value is not finite.
     """
-    predicted, found, groups = _checked(predicted, found, groups)
+    predicted, observed, groups = _checked(predicted, observed, groups)
     layers = np.asarray(layers)  # [heads]
     if layers.shape != predicted.shape:
         raise ValueError(f"shape {layers.shape} of layers is not {predicted.shape}, of the heads")
-    if not (_varies(predicted, groups) and _varies(found, groups)):
+    if not (_varies(predicted, groups) and _varies(observed, groups)):
         return {"spearman": None, "p": None, "undefined": 1.0}
     generator = np.random.default_rng(seed)
-    value = float(correlated(predicted, found, groups, ranked=True))
+    value = float(correlated(predicted, observed, groups, ranked=True))
     units: dict[Any, list[NDArray[np.int64]]] = {}  # by model, the heads of each layer
     for group, layer in sorted(set(zip(groups.tolist(), layers.tolist(), strict=True))):
         units.setdefault(group, []).append(np.flatnonzero((groups == group) & (layers == layer)))
@@ -242,14 +246,14 @@ def over_layers(
         alike.setdefault(groups[drawn].tobytes(), []).append(drawn)
     replicates = np.concatenate(
         [
-            correlated(predicted[index], found[index], groups[index[0]], ranked=True)
+            correlated(predicted[index], observed[index], groups[index[0]], ranked=True)
             for index in map(np.stack, alike.values())  # [draws, heads drawn]
         ]
     )  # [samples]
     permuted = np.tile(predicted, (samples, 1))  # [samples, heads]
     for heads in (heads for of in units.values() for heads in of):
         permuted[:, heads] = generator.permuted(permuted[:, heads], axis=1)
-    chance = correlated(permuted, found, groups, ranked=True)  # [samples]
+    chance = correlated(permuted, observed, groups, ranked=True)  # [samples]
     p = float((1 + np.sum(np.abs(chance) >= abs(value) - 1e-12)) / (1 + samples))
     estimate, undefined = _interval(value, replicates, confidence)
     return {"spearman": estimate, "p": p, "undefined": undefined}
@@ -257,7 +261,7 @@ def over_layers(
 
 def agreement(
     predicted: ArrayLike,
-    found: ArrayLike,
+    observed: ArrayLike,
     *,
     samples: int,
     confidence: float,
@@ -268,7 +272,7 @@ def agreement(
 
     Parameters
     ----------
-    predicted, found
+    predicted, observed
         [heads]: whole offsets.
     samples, confidence, seed
         Of the bootstrap over heads, and of the permutations.
@@ -279,25 +283,25 @@ def agreement(
     -------
     dict
         ``share``: value, low and high. ``chance``: the same of the share after permutations; its
-        value is the exact mean, Σ_v n_predicted(v) n_found(v) / n² within a model. ``p``: share of
-        permutations, the identity among them, that agree as much or more.
+        value is the exact mean, Σ_v n_predicted(v) n_observed(v) / n² within a model. ``p``: share
+        of permutations, the identity among them, that agree as much or more.
 
     Raises
     ------
     ValueError
         If the shapes differ, a value is not finite, or there is no head.
     """
-    predicted, found, groups = _checked(predicted, found, groups)
+    predicted, observed, groups = _checked(predicted, observed, groups)
     if len(predicted) == 0:
         raise ValueError("there is no head")
     generator = np.random.default_rng(seed)
-    equal = predicted == found  # [heads]
+    equal = predicted == observed  # [heads]
     drawn = _resampled(groups, samples, generator)  # [samples, heads]
     share = percentile_interval(equal.mean(), equal[drawn].mean(axis=1), confidence)
     permuted, expected = np.zeros(samples), 0.0
     for group in np.unique(groups):
         inside = np.flatnonzero(groups == group)  # [heads of the model]
-        x, y = predicted[inside], found[inside]  # [heads of the model] each
+        x, y = predicted[inside], observed[inside]  # [heads of the model] each
         order = generator.permuted(np.tile(np.arange(len(x)), (samples, 1)), axis=1)
         permuted += (x == y[order]).sum(axis=1)
         expected += (x[:, None] == y).mean(axis=1).sum()
@@ -320,10 +324,10 @@ def _by_offset(values: Floats, offsets: int, causal: bool) -> Floats:
     query = np.arange(offsets, last)[:, None]  # [queries, 1]
     # Keys after the last one are masked for a causal head; their values are not used.
     key = np.minimum(query + np.arange(-offsets, offsets + 1), tokens - 1)
-    found = values[..., query, key]
+    by_offset = values[..., query, key]
     if causal:
-        found[..., offsets + 1 :] = 0
-    return found
+        by_offset[..., offsets + 1 :] = 0
+    return by_offset
 
 
 def _varies(values: Floats, groups: NDArray) -> bool:
@@ -339,18 +343,18 @@ def _interval(value: float, replicates: Floats, confidence: float) -> tuple[dict
 
 
 def _checked(
-    predicted: ArrayLike, found: ArrayLike, groups: ArrayLike | None
+    predicted: ArrayLike, observed: ArrayLike, groups: ArrayLike | None
 ) -> tuple[Floats, Floats, NDArray]:
-    predicted, found = np.asarray(predicted, np.float64), np.asarray(found, np.float64)
+    predicted, observed = np.asarray(predicted, np.float64), np.asarray(observed, np.float64)
     groups = np.zeros(len(predicted), np.int64) if groups is None else np.asarray(groups)
-    if predicted.ndim != 1 or not predicted.shape == found.shape == groups.shape:
+    if predicted.ndim != 1 or not predicted.shape == observed.shape == groups.shape:
         raise ValueError(
-            f"shapes {predicted.shape}, {found.shape} and {groups.shape} of predicted and found "
+            f"shapes {predicted.shape}, {observed.shape} and {groups.shape} of predicted and found "
             f"values and groups are not the same [heads]"
         )
-    if not (np.isfinite(predicted).all() and np.isfinite(found).all()):
+    if not (np.isfinite(predicted).all() and np.isfinite(observed).all()):
         raise ValueError("predicted and found values must be finite")
-    return predicted, found, groups
+    return predicted, observed, groups
 
 
 def _resampled(

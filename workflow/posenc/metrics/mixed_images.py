@@ -29,8 +29,8 @@ def ranks(scores: ArrayLike, choices: ArrayLike) -> Integers:
     [[1, 3]]
     """
     scores = np.asarray(scores)  # [n, classes]
-    chosen = [scores >= scores[:, [one]] for one in np.asarray(choices)]  # k of [n, classes]
-    return np.stack([one.sum(axis=1) for one in chosen], axis=1)
+    chosen = [scores >= scores[:, [choice]] for choice in np.asarray(choices)]  # k of [n, classes]
+    return np.stack([is_as_high.sum(axis=1) for is_as_high in chosen], axis=1)
 
 
 def found_among(
@@ -56,12 +56,17 @@ def found_among(
     first, second = np.asarray(first), np.asarray(second)  # [pairs] each
     is_high = np.asarray(places) <= top  # [pairs, k]
     rows = np.arange(len(is_high))  # [pairs]
-    one, other = is_high[rows, first], is_high[rows, second]  # [pairs] each
-    high = is_high.sum(axis=1) - one - other  # [pairs]
+    has_first, has_second = is_high[rows, first], is_high[rows, second]  # [pairs] each
+    high = is_high.sum(axis=1) - has_first - has_second  # [pairs]
     left = is_high.shape[1] - 2
-    found = {"both": one & other, "first": one, "second": other, "either": one | other}
+    outcomes = {
+        "both": has_first & has_second,
+        "first": has_first,
+        "second": has_second,
+        "either": has_first | has_second,
+    }
     return {
-        **{name: hits.astype(np.float64) for name, hits in found.items()},
+        **{name: hits.astype(np.float64) for name, hits in outcomes.items()},
         "others": high * (high - 1) / max(left * (left - 1), 1),
     }
 

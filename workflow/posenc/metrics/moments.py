@@ -50,8 +50,8 @@ def correlation_of_moments(moments: ArrayLike) -> NDArray[np.float64]:
     ones, u, v, uu, vv, uv = np.moveaxis(np.asarray(moments, np.float64), -2, 0)  # [..., m] each
     u, v = u / ones, v / ones
     scale = np.sqrt(np.clip(uu / ones - u * u, 0, None) * np.clip(vv / ones - v * v, 0, None))
-    found = np.divide(uv / ones - u * v, scale, out=np.zeros_like(scale), where=scale > 0)
-    return np.clip(found, -1, 1)
+    correlation = np.divide(uv / ones - u * v, scale, out=np.zeros_like(scale), where=scale > 0)
+    return np.clip(correlation, -1, 1)
 
 
 def mean_and_sd(values: ArrayLike) -> dict[str, float]:

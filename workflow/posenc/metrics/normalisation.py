@@ -117,15 +117,15 @@ def carried(
         vectors[0] = x
         whole = parts(vectors[0], gain, bias, eps)
         stream[SOURCES.index(source)] += vectors[0] - stream.sum(axis=0)
-        made = vectors[2:]  # [4, tokens, d_model]
-        np.subtract(stream, stream.mean(axis=-1, keepdims=True), out=made)
-        made *= whole.scale[:, None]
-        made *= whole.gain
-        made[SOURCES.index("tokens")] += whole.bias
+        normalised = vectors[2:]  # [4, tokens, d_model]
+        np.subtract(stream, stream.mean(axis=-1, keepdims=True), out=normalised)
+        normalised *= whole.scale[:, None]
+        normalised *= whole.gain
+        normalised[SOURCES.index("tokens")] += whole.bias
         vectors[1] = whole.output
         yield whole.scale, vectors
         if is_stream:
-            stream[:] = made
+            stream[:] = normalised
 
 
 def jackknife(

@@ -45,13 +45,17 @@ def null_tables(table: ArrayLike, draws: int, seed: int) -> dict[str, list[Float
     """
     kinds = zip(NULLS, np.random.SeedSequence(seed).spawn(len(NULLS)), strict=True)
     make = {"shuffled": shuffled_rows, "gaussian": gaussian_rows}
-    return {name: [make[name](table, one) for one in own.spawn(draws)] for name, own in kinds}
+    return {name: [make[name](table, child) for child in own.spawn(draws)] for name, own in kinds}
 
 
 def spread(values: ArrayLike) -> dict[str, float] | None:
-    """Mean, least and most of a statistic over draws [draws]; None where it is in none defined."""
-    found = np.asarray(values, np.float64)
-    found = found[np.isfinite(found)]  # [draws where it is defined]
-    if not len(found):
+    """Mean, least and most of a statistic over draws [draws]; None if it is defined in none."""
+    numbers = np.asarray(values, np.float64)
+    numbers = numbers[np.isfinite(numbers)]  # [draws where it is defined]
+    if not len(numbers):
         return None
-    return {"mean": float(found.mean()), "least": float(found.min()), "most": float(found.max())}
+    return {
+        "mean": float(numbers.mean()),
+        "least": float(numbers.min()),
+        "most": float(numbers.max()),
+    }

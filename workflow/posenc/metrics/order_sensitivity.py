@@ -51,7 +51,7 @@ def token_words(
     special = np.asarray(special, bool)  # [tokens]
     if not starts.shape == ends.shape == special.shape:
         raise ValueError(f"shapes {starts.shape}, {ends.shape} and {special.shape} differ")
-    begins = [found.start() for found in re.finditer(r"\S+", text)]  # [words]
+    begins = [word.start() for word in re.finditer(r"\S+", text)]  # [words]
     # By its end: a byte-level token may begin with the white space before its word.
     words = np.maximum(np.searchsorted(begins, ends, side="left") - 1, 0)  # [tokens]
     return np.where(special, SPECIAL, words).astype(np.int64)
@@ -194,7 +194,7 @@ def changed_predictions(
         If the shapes differ, or there is no document.
     """
     labels, predicted, reordered = (
-        np.asarray(one, bool) for one in (labels, predicted, reordered)
+        np.asarray(array, bool) for array in (labels, predicted, reordered)
     )  # [documents] each
     if not labels.shape == predicted.shape == reordered.shape or labels.size == 0:
         raise ValueError(f"shapes {labels.shape}, {predicted.shape} and {reordered.shape} differ")

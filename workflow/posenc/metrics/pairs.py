@@ -40,9 +40,9 @@ def balanced_pairs(members: ArrayLike) -> tuple[Integers, Integers]:
     [[4, 9, 7], [7, 4, 9]]
     """
     members = np.asarray(members, np.int64)  # [n]
-    one, other = np.triu_indices(len(members), 1)  # [pairs] each
-    is_kept = (one + other) % 2 == 1  # [pairs]
-    return members[np.where(is_kept, one, other)], members[np.where(is_kept, other, one)]
+    row, column = np.triu_indices(len(members), 1)  # [pairs] each
+    is_kept = (row + column) % 2 == 1  # [pairs]
+    return members[np.where(is_kept, row, column)], members[np.where(is_kept, column, row)]
 
 
 def pair_replicates(
@@ -134,14 +134,14 @@ class PairMeans(PairedMeans):
         if not np.isfinite(values).all():
             raise ValueError("values must be finite")
         things, places = np.unique([first, second], return_inverse=True)
-        one, other = places.reshape(2, -1)  # [pairs] each
+        first_place, second_place = places.reshape(2, -1)  # [pairs] each
         self.value = values.mean(axis=0)  # [k]
         self.confidence = confidence
         self._disjoint = len(things) // 2
-        found = pair_replicates(
-            values, one, other, things=len(things), samples=samples, seed=seed
+        replicates = pair_replicates(
+            values, first_place, second_place, things=len(things), samples=samples, seed=seed
         )  # [samples, k]
-        self.replicates = found[~np.isnan(found).any(axis=1)]  # [samples with a pair, k]
+        self.replicates = replicates[~np.isnan(replicates).any(axis=1)]  # [samples with a pair, k]
 
     def estimate(self, function: Callable[..., Any], *columns: int) -> dict[str, float]:
         """A function of the means of some columns, as JSON."""
@@ -149,10 +149,10 @@ class PairMeans(PairedMeans):
 
     def estimates(self, columns: slice = slice(None)) -> list[dict[str, float]]:
         """The means of some columns, as JSON."""
-        found = percentile_interval(
+        estimate = percentile_interval(
             self.value[columns], self.replicates[:, columns], self.confidence
         )
-        return found.as_json()  # type: ignore[return-value]
+        return estimate.as_json()  # type: ignore[return-value]
 
     def shares(self, columns: slice = slice(None)) -> list[dict[str, float]]:
         """As :meth:`estimates`, of columns of zeros and ones.
@@ -162,10 +162,10 @@ class PairMeans(PairedMeans):
         picture in common, half as many as pictures: only these are independent.
         """
         tail = ((1 - self.confidence) / 2) ** (1 / self._disjoint)
-        found = self.estimates(columns)
-        for one in found:
-            if one["value"] == 0:
-                one["high"] = 1 - tail
-            elif one["value"] == 1:
-                one["low"] = tail
-        return found
+        estimates = self.estimates(columns)
+        for estimate in estimates:
+            if estimate["value"] == 0:
+                estimate["high"] = 1 - tail
+            elif estimate["value"] == 1:
+                estimate["low"] = tail
+        return estimates

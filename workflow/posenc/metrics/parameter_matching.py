@@ -94,7 +94,7 @@ def lstm_width(target: int, d_model: int) -> int:
     return min(candidates, key=lambda width: abs(lstm_parameters(d_model, width) - target))
 
 
-def relative_difference(one: int, other: int) -> float:
+def relative_difference(count: int, other: int) -> float:
     """How far two counts are apart, as a share of the larger.
 
     Raises
@@ -102,8 +102,8 @@ def relative_difference(one: int, other: int) -> float:
     ValueError
         If a count is less than 1.
     """
-    _check(one=one, other=other)
-    return abs(one - other) / max(one, other)
+    _check(one=count, other=other)
+    return abs(count - other) / max(count, other)
 
 
 def _check(**sizes: int) -> None:

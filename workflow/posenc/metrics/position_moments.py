@@ -80,8 +80,8 @@ class Moments:
 
         def products(x: Floats) -> list[Floats]:  # [vectors, rows, d_model]
             flat = x.reshape(len(x), -1)  # [vectors, rows d_model]
-            some = x[:by_dimension]
-            return [flat @ flat.T, np.einsum("vnd,vnd->vd", some, some)]
+            leading = x[:by_dimension]
+            return [flat @ flat.T, np.einsum("vnd,vnd->vd", leading, leading)]
 
         sizes = np.bincount(document)  # [documents]
         owns = np.split(np.argsort(document, kind="stable"), np.cumsum(sizes)[:-1])
@@ -100,7 +100,7 @@ class Moments:
         between = products(weighted)
         total = [a + w for a, w in zip(apart, within, strict=True)]
         k, n = len(counts) - 1, len(position) - len(owns)
-        found: list[tuple] = [((k, n - k), *total, *within, *between)]
+        entries: list[tuple] = [((k, n - k), *total, *within, *between)]
         for index, (own, gone) in enumerate(zip(owns, own_within, strict=True)):
             at, left = position[own], _centred(x[:, own])  # [own], [vectors, own, d_model]
             fewer = counts[at] - 1  # [own]
@@ -109,24 +109,24 @@ class Moments:
             # Of a position that no other document has, rounding alone would be left.
             left *= np.where(fewer > 0, 1 / np.sqrt(np.maximum(fewer, 1)), 0)[:, None]
             old, new = products(weighted[:, at]), products(left)
-            one = of_documents[:, index : index + 1]  # [vectors, 1, d_model]
+            of_document = of_documents[:, index : index + 1]  # [vectors, 1, d_model]
             # The mean of those that stay moves by this, over the root of their tokens.
-            moved = one * np.sqrt(len(own) / max(len(position) - len(own), 1))
-            others = zip(apart, products(one), products(moved), strict=True)
+            moved = of_document * np.sqrt(len(own) / max(len(position) - len(own), 1))
+            others = zip(apart, products(of_document), products(moved), strict=True)
             rest = [a - o - m for a, o, m in others]
             within_left = [w - g for w, g in zip(within, gone, strict=True)]
             between_left = [b - o + w for b, o, w in zip(between, old, new, strict=True)]
             total_left = [a + w for a, w in zip(rest, within_left, strict=True)]
             k = len(counts) - int(np.count_nonzero(fewer == 0)) - 1
             n = len(position) - len(own) - (len(owns) - 1)
-            found.append(((k, n - k), *total_left, *within_left, *between_left))
-        made = cls(*map(np.array, zip(*found, strict=True)))
-        if np.any(made.free[:, 1] <= 0):
+            entries.append(((k, n - k), *total_left, *within_left, *between_left))
+        moments = cls(*map(np.array, zip(*entries, strict=True)))
+        if np.any(moments.free[:, 1] <= 0):
             raise ValueError(
                 "no position has two tokens of documents that have others: nothing is known within "
                 "positions"
             )
-        return made
+        return moments
 
     @property
     def position(self) -> Floats:
@@ -148,8 +148,8 @@ class Moments:
             If the vector is the same for all tokens.
         """
         total, within, between = (
-            one[:, vector]
-            for one in (self.total_squares, self.within_squares, self.between_squares)
+            squares[:, vector]
+            for squares in (self.total_squares, self.within_squares, self.between_squares)
         )  # [1 + documents, d_model] each
         varies = total[0] > EPS * total[0].max()  # [d_model]
         if not varies.any():

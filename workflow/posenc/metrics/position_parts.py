@@ -80,8 +80,8 @@ def sizes(effect: ArrayLike, first: ArrayLike, states: ArrayLike) -> dict[str, f
         Cosine of the two effects as one vector each, both less their means: 1 where P is carried
         unchanged. None where either has none.
     """
-    effect, first, states = (np.asarray(one, np.float64) for one in (effect, first, states))
-    a, b, x = (one - one.mean(axis=0) for one in (effect, first, states))
+    effect, first, states = (np.asarray(vectors, np.float64) for vectors in (effect, first, states))
+    a, b, x = (vectors - vectors.mean(axis=0) for vectors in (effect, first, states))
     norms = np.sqrt((a * a).sum() * (b * b).sum())
     return {
         "position": float(np.sqrt((a * a).sum(axis=1).mean())),

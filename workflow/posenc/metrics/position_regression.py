@@ -128,13 +128,13 @@ def repeated_errors(
         positions; ``relative``, in percent; and ``relative_unit_deviation``, the same of the table
         over its standard deviation.
     """
-    found: dict[str, dict[str, list[float]]] = {"table": {}, "control": {}}
+    by_table: dict[str, dict[str, list[float]]] = {"table": {}, "control": {}}
     for repeat in np.random.SeedSequence([seed, 0]).spawn(repeats):
         drawn, *seeds = repeat.spawn(4)
         control = random_like(table, np.random.default_rng(drawn))  # [rows, d_model]
         for name, subject in (("table", table), ("control", control)):
             # The same folds and pairs for both.
-            absolute, relative, scaled = (np.random.default_rng(one) for one in seeds)
+            absolute, relative, scaled = (np.random.default_rng(child) for child in seeds)
             unit = subject / subject.std()  # [rows, d_model]
             errors = {
                 "absolute": absolute_error(subject, folds, absolute),
@@ -142,8 +142,8 @@ def repeated_errors(
                 "relative_unit_deviation": 100 * relative_error(unit, pairs, folds, scaled),
             }
             for kind, error in errors.items():
-                found[name].setdefault(kind, []).append(error)
-    return found
+                by_table[name].setdefault(kind, []).append(error)
+    return by_table
 
 
 def pairs_of(rows: int, pairs: int) -> int:

@@ -78,7 +78,7 @@ def distance_parts(scores: ArrayLike, *, causal: bool) -> DistanceParts:
 
     def by_query(values: Floats) -> Floats:  # [n_heads, pairs] to [n_heads, n]
         """Mean over the keys of each query."""
-        return np.stack([np.bincount(queries, one, n) for one in values]) / safe
+        return np.stack([np.bincount(queries, head, n) for head in values]) / safe
 
     centred = values - by_query(values)[:, queries]  # [n_heads, pairs]
     total = np.square(centred).sum(axis=-1)  # [n_heads]
@@ -92,7 +92,7 @@ def distance_parts(scores: ArrayLike, *, causal: bool) -> DistanceParts:
     # by the mean of b over all pairs, the added rank-one term.
     normal = np.diag(count) - (sees / safe[:, None]).T @ sees  # [distances, distances]
     normal += np.outer(count, count) / count.sum()
-    sums = np.stack([np.bincount(which, one) for one in centred], axis=1)  # [distances, n_heads]
+    sums = np.stack([np.bincount(which, head) for head in centred], axis=1)  # [distances, n_heads]
     curve = np.linalg.solve(normal, sums).T.astype(np.float64)  # [n_heads, distances]
 
     left = values - curve[:, which]  # [n_heads, pairs]
@@ -138,7 +138,7 @@ def nearest(heads: Sequence[Mapping[str, Any]], count: int) -> list[Mapping[str,
     count
         How many at most.
     """
-    found = [
+    candidates = [
         head for head in heads if head["layer"] == 0 and head["profile"]["mean_offset"] is not None
     ]
-    return sorted(found, key=lambda head: abs(head["profile"]["mean_offset"]))[:count]
+    return sorted(candidates, key=lambda head: abs(head["profile"]["mean_offset"]))[:count]

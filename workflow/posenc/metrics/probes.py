@@ -243,8 +243,8 @@ def order_errors(
                     truth, train, test, hidden_units, epochs, seed,
                 )  # fmt: skip
             for name, score in scores.items():  # [test]
-                found = errors.setdefault(name + suffix, np.empty(len(labels)))
-                found[test] = _order_error(score, truth[test])
+                error = errors.setdefault(name + suffix, np.empty(len(labels)))
+                error[test] = _order_error(score, truth[test])
     return errors
 
 
@@ -290,7 +290,7 @@ def _logistic_scores(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         probe.fit(presented, turned)
-    return [probe.decision_function(one) for one in pairs]
+    return [probe.decision_function(differences) for differences in pairs]
 
 
 def _relu_scores(

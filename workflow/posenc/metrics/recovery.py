@@ -122,8 +122,8 @@ def paired_losses(
     shares = {"recovered": recovered, "recovered_perplexity": recovered_perplexity}
     has_lost = is_lost(means, intact, without)
     for name, share in shares.items():
-        made = means.of(share, column, without, intact).as_json() if has_lost else None
-        entry[name] = made
+        estimate = means.of(share, column, without, intact).as_json() if has_lost else None
+        entry[name] = estimate
     return entry
 
 
@@ -183,13 +183,13 @@ def adaptation(means: PairedMeans, **columns: int) -> dict[str, Any]:
     """
     without, intact = columns["without"], columns["intact"]
     has_lost = is_lost(means, intact, without)
-    found: dict[str, Any] = {}
+    gains: dict[str, Any] = {}
     for name, roles in INTERACTIONS.items():
         own = [columns[role] for role in roles]
-        found[name] = means.of(interaction, *own).as_json()
+        gains[name] = means.of(interaction, *own).as_json()
         share = means.of(_share, *own, without, intact).as_json() if has_lost else None
-        found[f"{name}_share"] = share
-    return found
+        gains[f"{name}_share"] = share
+    return gains
 
 
 def _share(*losses: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -214,9 +214,9 @@ def by_bucket(
     -------
     For each bucket its first token, the one after its last, and the mean nll per token.
     """
-    found, edges = _bucket_means(losses, bucket)  # [documents, buckets], [buckets + 1]
+    bucket_means, edges = _bucket_means(losses, bucket)  # [documents, buckets], [buckets + 1]
     means = PairedMeans(
-        found, np.ones(len(found)), samples=samples, confidence=confidence, seed=seed
+        bucket_means, np.ones(len(bucket_means)), samples=samples, confidence=confidence, seed=seed
     )
     return [
         (int(begin), int(end), means.of(lambda own: own, k))
@@ -246,16 +246,16 @@ def recovered_by_bucket(
     -------
     For each bucket the share with its interval over documents; None where nothing is lost.
     """
-    of = [_bucket_means(one, bucket)[0] for one in losses]  # 3 x [documents, buckets]
-    found = []
-    for columns in zip(*(one.T for one in of), strict=True):  # 3 x [documents]
+    of = [_bucket_means(nll, bucket)[0] for nll in losses]  # 3 x [documents, buckets]
+    shares = []
+    for columns in zip(*(nll.T for nll in of), strict=True):  # 3 x [documents]
         sums = np.stack(columns, axis=1)  # [documents, 3]
         means = PairedMeans(
             sums, np.ones(len(sums)), samples=samples, confidence=confidence, seed=seed
         )
         has_lost = is_lost(means, 2, 1)
-        found.append(means.of(recovered, 0, 1, 2) if has_lost else None)
-    return found
+        shares.append(means.of(recovered, 0, 1, 2) if has_lost else None)
+    return shares
 
 
 def _bucket_means(losses: ArrayLike, bucket: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

@@ -170,12 +170,12 @@ def cross_correlations(a: ArrayLike, b: ArrayLike, offsets: int) -> Floats:
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)  # [..., tokens, r] each
     tokens = a.shape[-2]
     _check_length(tokens, offsets)
-    found = []
+    correlations = []
     for t in range(-offsets, offsets + 1):
         queries = slice(max(0, -t), min(tokens, tokens - t))
         keys = slice(max(0, t), min(tokens, tokens + t))
-        found.append(np.sum(a[..., queries, :] * b[..., keys, :], axis=-2))  # [..., r]
-    return np.stack(found, axis=-2)
+        correlations.append(np.sum(a[..., queries, :] * b[..., keys, :], axis=-2))  # [..., r]
+    return np.stack(correlations, axis=-2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,13 +314,13 @@ def null_rotation_demonstration(
     generator = np.random.default_rng(seed)
     weights, null, identified = np.empty((3, ROTATIONS))  # [rotations] each
     for draw in range(ROTATIONS):
-        one, other, keys = (
+        basis, other_basis, keys = (
             np.hstack([u[:, :d_head], u[:, d_head:] @ _rotation(d - d_head, generator)])
             for u in (left, left, right.T)
         )  # [d, d] each
-        weights[draw] = np.abs(one * singular @ keys.T - product).max() / np.abs(product).max()
+        weights[draw] = np.abs(basis * singular @ keys.T - product).max() / np.abs(product).max()
         before, after = (
-            amplitude_spectrum(np.asarray(x, np.float64) @ u, axis=0) for u in (one, other)
+            amplitude_spectrum(np.asarray(x, np.float64) @ u, axis=0) for u in (basis, other_basis)
         )  # [frequencies, d] each
         null[draw], identified[draw] = (
             np.linalg.norm((after - before)[:, part]) / np.linalg.norm(before[:, part])

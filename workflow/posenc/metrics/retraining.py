@@ -49,9 +49,9 @@ def tokens_to_reach(tokens: ArrayLike, losses: ArrayLike, target: ArrayLike) -> 
     with np.errstate(divide="ignore", invalid="ignore"):
         share = (high - target) / (high - low)  # [..., 1]
         on_logarithm = begin * (end / begin) ** share  # [..., 1]
-        found = np.where(begin > 0, on_logarithm, share * end)  # [..., 1]
-    found = np.where(after > 0, found, 0.0)  # [..., 1]
-    return np.where(is_low.any(axis=-1), found[..., 0], np.inf)
+        crossing = np.where(begin > 0, on_logarithm, share * end)  # [..., 1]
+    crossing = np.where(after > 0, crossing, 0.0)  # [..., 1]
+    return np.where(is_low.any(axis=-1), crossing[..., 0], np.inf)
 
 
 def reached(value: float, replicates: Floats, confidence: float) -> dict[str, float | None]:
@@ -69,8 +69,10 @@ def reached(value: float, replicates: Floats, confidence: float) -> dict[str, fl
     tail = (1 - confidence) / 2
     # Without a mean of neighbours, which of an infinite one would be none.
     low, high = np.quantile(replicates, [tail, 1 - tail], method="inverted_cdf")
-    found = {"value": value, "low": low, "high": high}
-    return {name: float(one) if np.isfinite(one) else None for name, one in found.items()}
+    interval = {"value": value, "low": low, "high": high}
+    return {
+        name: float(number) if np.isfinite(number) else None for name, number in interval.items()
+    }
 
 
 def worth(
@@ -103,13 +105,13 @@ def worth(
     }
     columns = (own, without, intact)
     value, replicates, seeds = (
-        [all_of[..., one] for one in columns]
+        [all_of[..., column] for column in columns]
         for all_of in (means.value, means.replicates, means.of_fits)
     )
     return {
         name: {
             **reached(float(way(*value)), way(*replicates), means.confidence),
-            "seeds": [float(one) if np.isfinite(one) else None for one in way(*seeds)],
+            "seeds": [float(number) if np.isfinite(number) else None for number in way(*seeds)],
         }
         for name, way in ways.items()
     }

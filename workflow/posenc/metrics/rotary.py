@@ -196,14 +196,14 @@ def scores(
     queries, positions = np.asarray(queries, np.float64), np.asarray(positions, np.float64)
     keys = for_query_heads(keys, len(queries))  # [n_heads, tokens, d_head]
     turned = (rotate(x, positions, frequencies, layout) for x in (queries, keys))
-    found = next(turned) @ np.swapaxes(next(turned), -1, -2)  # [n_heads, tokens, tokens]
+    products = next(turned) @ np.swapaxes(next(turned), -1, -2)  # [n_heads, tokens, tokens]
     if clip is not None:
         offset = positions - positions[:, None]  # [tokens, tokens]
         for side in (-1, 1):
             edge = np.full(len(positions), side * clip)  # [tokens]
             fixed = queries @ np.swapaxes(rotate(keys, edge, frequencies, layout), -1, -2)
-            found = np.where(side * offset > clip, fixed, found)
-    return found / math.sqrt(queries.shape[-1])
+            products = np.where(side * offset > clip, fixed, products)
+    return products / math.sqrt(queries.shape[-1])
 
 
 def _places(d_head: int, r: int, layout: Layout) -> tuple[slice, slice]:

@@ -223,13 +223,13 @@ def of_scores(scores: ArrayLike, confidence: float) -> dict[str, Any]:
     """
     scores = np.asarray(scores, np.float64)  # [queries, keys]
     pattern = softmax(scores.copy(), causal=False)  # [queries, keys]
-    found = {"variance": np.square(scores).mean(axis=1), **summary(pattern)}  # [queries] each
+    by_query = {"variance": np.square(scores).mean(axis=1), **summary(pattern)}  # [queries] each
 
     def estimates(interval: Callable[..., Estimate], *names: str) -> dict[str, Any]:
-        return {name: interval(found[name], confidence).as_json() for name in names}
+        return {name: interval(by_query[name], confidence).as_json() for name in names}
 
     return {
-        **estimates(mean_interval, *found),
+        **estimates(mean_interval, *by_query),
         "median": estimates(median_interval, "largest", "frobenius", "spectral"),
     }
 

@@ -92,13 +92,15 @@ class BandPatterns:
 
     def add(self, queries: NDArray[np.float32], keys: NDArray[np.float32]) -> None:
         """Take in a document, [layers, heads, window, d_head] each."""
-        found = np.empty((len(self._masks) + 1, *queries.shape[:2]))  # [filters + 1, layers, heads]
+        distances = np.empty(
+            (len(self._masks) + 1, *queries.shape[:2])
+        )  # [filters + 1, layers, heads]
         # A layer at a time: its patterns stay in the processor's cache.
         for layer, (q, k) in enumerate(zip(queries, keys, strict=True)):  # [heads, window, d_head]
             whole = attention_pattern(q, k, causal=self._causal)  # [heads, window, window]
             pairs = zip(band_pass(q, self._masks), band_pass(k, self._masks), strict=True)
             for number, pair in enumerate(pairs):
                 pattern = attention_pattern(*pair, causal=self._causal)  # [heads, window, window]
-                found[number, layer] = pattern_distance(pattern, whole)
-            found[-1, layer] = pattern_distance(whole, self._uniform)
-        self.distances.append(found)
+                distances[number, layer] = pattern_distance(pattern, whole)
+            distances[-1, layer] = pattern_distance(whole, self._uniform)
+        self.distances.append(distances)

@@ -97,9 +97,9 @@ def power_spectrum(signals: ArrayLike, axis: int = -2) -> NDArray[np.floating]:
         If there are fewer than 2 tokens, or a value is not finite.
     """
     signals = np.asarray(signals)  # [..., n, columns]
-    found = _transform(signals, axis)  # [..., n // 2 + 1, columns], complex
+    transform = _transform(signals, axis)  # [..., n // 2 + 1, columns], complex
     tokens = signals.shape[axis]
-    power = np.square(found.real) + np.square(found.imag)  # [..., n // 2 + 1, columns]
+    power = np.square(transform.real) + np.square(transform.imag)  # [..., n // 2 + 1, columns]
     shape = [1] * power.ndim
     shape[axis] = -1
     power *= sides(tokens).astype(power.dtype).reshape(shape) / tokens**2
@@ -212,15 +212,15 @@ def band_pass(signals: ArrayLike, masks: ArrayLike, axis: int = -2) -> NDArray[n
     from scipy import fft
 
     signals, masks = np.asarray(signals), np.asarray(masks, bool)
-    found = _transform(signals, axis)  # [..., n // 2 + 1, columns], complex
-    if masks.ndim != 2 or masks.shape[1] != found.shape[axis]:
+    transform = _transform(signals, axis)  # [..., n // 2 + 1, columns], complex
+    if masks.ndim != 2 or masks.shape[1] != transform.shape[axis]:
         raise ValueError(
-            f"masks of shape {masks.shape} do not fit the {found.shape[axis]} frequencies of "
+            f"masks of shape {masks.shape} do not fit the {transform.shape[axis]} frequencies of "
             f"{signals.shape[axis]} tokens"
         )
-    shape = [1] * found.ndim
+    shape = [1] * transform.ndim
     shape[axis] = -1
-    kept = np.stack([found * mask.reshape(shape) for mask in masks])
+    kept = np.stack([transform * mask.reshape(shape) for mask in masks])
     return fft.irfft(kept, n=signals.shape[axis], axis=axis if axis < 0 else axis + 1)
 
 
@@ -258,11 +258,11 @@ def _transform(signals: ArrayLike, axis: int) -> NDArray[np.complexfloating]:
     signals = np.asarray(signals)  # [..., n, columns]
     if signals.ndim < 1 or signals.shape[axis] < 2:
         raise ValueError(f"signals of shape {signals.shape} have fewer than 2 tokens")
-    found = fft.rfft(signals, axis=axis)  # [..., n // 2 + 1, columns]
+    transform = fft.rfft(signals, axis=axis)  # [..., n // 2 + 1, columns]
     # Any value that is not finite spreads to all frequencies: the first tells.
-    if not np.isfinite(np.take(found, 0, axis=axis)).all():
+    if not np.isfinite(np.take(transform, 0, axis=axis)).all():
         raise ValueError("a signal holds a value that is not finite")
-    return found
+    return transform
 
 
 def sides(tokens: int) -> NDArray[np.float64]:

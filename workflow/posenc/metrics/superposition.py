@@ -78,7 +78,7 @@ def found_among_two(scores: ArrayLike, first: ArrayLike, second: ArrayLike) -> F
     if not np.isfinite(scores).all():
         raise ValueError("scores must be finite")
     rows = np.arange(len(scores))  # [n]
-    one, other = scores[rows, first], scores[rows, second]  # [n] each
+    first_score, second_score = scores[rows, first], scores[rows, second]  # [n] each
     rest = scores.astype(np.result_type(scores, np.float32))  # [n, choices], a copy
     rest[rows, first] = rest[rows, second] = -np.inf
     place = rest.argmax(axis=1)  # [n]
@@ -86,8 +86,10 @@ def found_among_two(scores: ArrayLike, first: ArrayLike, second: ArrayLike) -> F
     rest[rows, place] = -np.inf
     next_highest = rest.max(axis=1)  # [n]
     return Found(
-        first=(one > highest) | ((one > next_highest) & (one > other)),
-        second=(other > highest) | ((other > next_highest) & (other > one)),
+        first=(first_score > highest)
+        | ((first_score > next_highest) & (first_score > second_score)),
+        second=(second_score > highest)
+        | ((second_score > next_highest) & (second_score > first_score)),
     )
 
 
@@ -160,12 +162,12 @@ def pairs_of_classes(
     classes = np.unique(labels)  # [classes]
     if len(classes) < 2:
         raise ValueError("examples of two classes are needed")
-    one, other = distinct_rows(len(classes), pairs, generator)  # [pairs] each
+    first_class, second_class = distinct_rows(len(classes), pairs, generator)  # [pairs] each
     members = [np.flatnonzero(labels == label) for label in classes]
     drawn = generator.random((2, pairs))  # in [0, 1)
     first, second = (
         np.array([members[c][int(u * len(members[c]))] for c, u in zip(chosen, row, strict=True)])
-        for chosen, row in zip((one, other), drawn, strict=True)
+        for chosen, row in zip((first_class, second_class), drawn, strict=True)
     )
     return first.astype(np.int64), second.astype(np.int64)
 
@@ -257,7 +259,7 @@ def recall_by_dimensions(
     # Those of the first columns are a part of those of more: each column is multiplied once.
     products = np.zeros((len(mixed), len(table)), table.dtype)  # [2 pairs, rows]
     squares = np.zeros(len(table), table.dtype)  # [rows]
-    found, begin = [], 0
+    recalls, begin = [], 0
     for end in dimensions:
         columns = np.ascontiguousarray(table[:, begin:end])  # [rows, end - begin]
         products += columns[mixed] @ columns.T
@@ -268,9 +270,9 @@ def recall_by_dimensions(
             {"weight": float(w), **_decoders(products, squares, *halves, w, confidence)}
             for w in weights
         ]
-        found.append({"dimensions": int(end), "weights": entries})
+        recalls.append({"dimensions": int(end), "weights": entries})
         begin = end
-    return found
+    return recalls
 
 
 def _decoders(
@@ -295,8 +297,8 @@ def _decoders(
             hits[name].append(found_among_two(scaled, first[part], second[part]))
     return {
         name: Found(
-            np.concatenate([one.first for one in parts]),
-            np.concatenate([one.second for one in parts]),
+            np.concatenate([block.first for block in parts]),
+            np.concatenate([block.second for block in parts]),
         ).proportions(confidence)
         for name, parts in hits.items()
     }

@@ -76,7 +76,7 @@ def table_waves(
     """
     principal = principal_components(table, components)
     rows = len(principal.scores)
-    found = several_starts(principal.scores, seed=seed)
+    starts = several_starts(principal.scores, seed=seed)
     basis = fourier_basis(np.arange(rows), rows, harmonics)  # [rows, 2 harmonics]
     generator = np.random.default_rng(seed)
 
@@ -94,9 +94,9 @@ def table_waves(
         correlation(principal.scores),
         chance,
         explained_share(principal.scores, basis),
-        np.stack([np.sort(explained_share(one.sources, basis))[::-1] for one in found]),
+        np.stack([np.sort(explained_share(start.sources, basis))[::-1] for start in starts]),
         explained,
-        all(one.converged for one in found),
+        all(start.converged for start in starts),
     )
 
 
@@ -115,7 +115,8 @@ def explained_share(values: ArrayLike, basis: ArrayLike) -> Floats:
     float64 [columns], in [0, 1]; about waves / (n - 1) where the basis says nothing.
     """
     columns, waves = (
-        one - one.mean(axis=0) for one in (np.asarray(one, np.float64) for one in (values, basis))
+        matrix - matrix.mean(axis=0)
+        for matrix in (np.asarray(matrix, np.float64) for matrix in (values, basis))
     )  # [n, columns], [n, waves]
     orthonormal = np.linalg.qr(waves)[0]  # [n, waves]
     explained = np.square(orthonormal.T @ columns).sum(axis=0)  # [columns]

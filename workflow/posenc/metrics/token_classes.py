@@ -51,9 +51,9 @@ def word_classes(
     """
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-    words = [found.span() for found in _WORD.finditer(text)]  # [words] of two
+    words = [word.span() for word in _WORD.finditer(text)]  # [words] of two
     begins = np.array([begin for begin, _ in words] or [0])  # [words]
-    found = []
+    classes = []
     for start, end, is_special in zip(
         np.asarray(starts).tolist(), np.asarray(ends).tolist(), np.asarray(special), strict=True
     ):
@@ -61,11 +61,11 @@ def word_classes(
         first = end - len(own)
         letter = re.search(r"\w", own)
         if is_special:
-            found.append(-1)
+            classes.append(-1)
         elif letter is None:
-            found.append(PUNCTUATION)
+            classes.append(PUNCTUATION)
         elif re.match(r"\w", text[first - 1 : first]):
-            found.append(CONTINUATION)
+            classes.append(CONTINUATION)
         else:
             place = np.searchsorted(begins, first + letter.start(), side="right") - 1
             begin, stop = words[place]
@@ -75,8 +75,8 @@ def word_classes(
             forms = {whole, before, before.removesuffix("n")} if after else {whole}
             known = ENGLISH_STOP_WORDS & forms
             is_begin = begin >= first
-            found.append((FUNCTION if known else CONTENT) if is_begin else CONTINUATION)
-    return np.array(found, np.int64)
+            classes.append((FUNCTION if known else CONTENT) if is_begin else CONTINUATION)
+    return np.array(classes, np.int64)
 
 
 def last_seen(ids: ArrayLike) -> NDArray[np.int64]:
@@ -93,11 +93,11 @@ def last_seen(ids: ArrayLike) -> NDArray[np.int64]:
     [0, 0, 2, 1]
     """
     last: dict[int, int] = {}
-    found = []
+    gaps = []
     for place, token in enumerate(np.asarray(ids).tolist()):
-        found.append(place - last[token] if token in last else NEVER)
+        gaps.append(place - last[token] if token in last else NEVER)
         last[token] = place
-    return np.array(found, np.int64)
+    return np.array(gaps, np.int64)
 
 
 def in_sentence(text: str, ends: ArrayLike, special: ArrayLike) -> NDArray[np.int64]:
@@ -123,14 +123,14 @@ def in_sentence(text: str, ends: ArrayLike, special: ArrayLike) -> NDArray[np.in
     [-1, 0, 1, 0, 1, 2]
     """
     ends, special = np.asarray(ends), np.asarray(special, bool)  # [tokens] each
-    borders = [found.end() for found in _SENTENCE.finditer(text)]  # [sentences - 1]
+    borders = [border.end() for border in _SENTENCE.finditer(text)]  # [sentences - 1]
     # By its last character: a token may begin with the white space before its sentence.
     sentence = np.searchsorted(borders, ends - 1, side="right")  # [tokens]
-    found = np.full(len(ends), -1, np.int64)
+    place = np.full(len(ends), -1, np.int64)
     for number in np.unique(sentence[~special]):
         own = (sentence == number) & ~special  # [tokens]
-        found[own] = np.arange(own.sum())
-    return found
+        place[own] = np.arange(own.sum())
+    return place
 
 
 def levels_of(values: ArrayLike, edges: ArrayLike) -> NDArray[np.int64]:

@@ -150,7 +150,7 @@ class Affine(nn.Module):
     def pack(self) -> None:
         """Keep the weight in oneDNN's own layout, where oneDNN multiplies numbers of its type.
 
-        It can be neither read nor trained from then.
+        It can be neither read nor trained from then on.
         """
         if not _is_for_onednn(self.weight, self.weight):
             return
@@ -160,12 +160,12 @@ class Affine(nn.Module):
 
 
 def pack(model: nn.Module) -> nn.Module:
-    """Pack a ready model's weights on a CPU, but those that are read elsewhere too.
+    """Pack a ready model's weights on a CPU, except those that are also read elsewhere.
 
-    Products in bfloat16 are about a sixth faster so. The model is changed in place: what it
-    computes has no gradient from then.
+    It makes products in bfloat16 about a sixth faster. The model is changed in place: what it
+    computes has no gradient from then on.
     """
-    read = {id(one.weight) for one in model.modules() if isinstance(one, nn.Embedding)}
+    read = {id(part.weight) for part in model.modules() if isinstance(part, nn.Embedding)}
     # Losses are computed from blocks of the output matrix.
     read.add(id(getattr(model.get_output_embeddings(), "weight", None)))
     for module in model.modules():

@@ -71,10 +71,10 @@ def configuration(file: File) -> dict[str, Any]:
     if "rope_parameters" in fields:
         fields.add("rope_theta")
     epsilon = {name for name in fields if name.endswith(("eps", "epsilon"))}
-    found = {**GGUF_CONFIG_MAPPING[kind.removesuffix("_text")], **_ALSO}
+    mapping = {**GGUF_CONFIG_MAPPING[kind.removesuffix("_text")], **_ALSO}
     if len(epsilon) == 1:
-        found |= dict.fromkeys(_EPSILON, *epsilon)
-    names = {key: name for key, name in found.items() if name in fields}
+        mapping |= dict.fromkeys(_EPSILON, *epsilon)
+    names = {key: name for key, name in mapping.items() if name in fields}
     said |= {names[key]: given[key] for key in (*_ALSO, *_EPSILON) if key in names and key in given}
     if "attention.head_count" not in names:
         raise ArtifactError(f"{file.path} is a {architecture}: only models with attention are read")
@@ -161,7 +161,7 @@ def tensors_of(file: File, config: dict[str, Any]) -> dict[str, NDArray[np.float
     Raises
     ------
     ArtifactError
-        If there is a tensor that the model has not, or a part of one is not there.
+        If the model lacks one of the tensors, or a part of one is missing.
     """
     import torch
     from transformers.modeling_gguf_pytorch_utils import (
@@ -170,10 +170,10 @@ def tensors_of(file: File, config: dict[str, Any]) -> dict[str, NDArray[np.float
         get_gguf_hf_weights_map,
     )
 
-    made = config_of(config)
-    made_by, options = class_of(made, config)
+    library_config = config_of(config)
+    made_by, options = class_of(library_config, config)
     with torch.device("meta"):
-        model = made_by(made, **options)
+        model = made_by(library_config, **options)
     processor = TENSOR_PROCESSORS.get(file["general.architecture"], TensorProcessor)(config)
     # Parameters of the library without a last name, all experts in one, have one in the file.
     known = {name.removesuffix(".weight") for name in get_gguf_hf_weights_map(model, processor)}
@@ -184,9 +184,11 @@ def tensors_of(file: File, config: dict[str, Any]) -> dict[str, NDArray[np.float
                 f"{file.path} has the tensor {tensor.name!r}, which the library does not take: "
                 f"what it changes is not understood here"
             )
-    found = _converted(file, return_tensors=True, model_to_load=model)["tensors"]
+    converted = _converted(file, return_tensors=True, model_to_load=model)["tensors"]
     # Row by row: what is transposed would be written column by column.
-    tensors = {name: np.ascontiguousarray(one.numpy(), np.float32) for name, one in found.items()}
+    tensors = {
+        name: np.ascontiguousarray(weight.numpy(), np.float32) for name, weight in converted.items()
+    }
     # The library has zeros for a part of a tensor that the file lacks.
     there = sum(int(tensor.n_elements) for tensor in file.reader.tensors)
     if (made_of := sum(tensor.size for tensor in tensors.values())) != there:

@@ -91,7 +91,7 @@ class HeadFile:
         self.path, self.n_heads, self.field = path, n_heads, field
         with opened(path, field) as file:
             self.names = {name.removeprefix("transformer."): name for name in file.keys()}  # noqa: SIM118
-        layers = {int(found[1]) for name in self.names if (found := _LAYER.match(name))}
+        layers = {int(match[1]) for name in self.names if (match := _LAYER.match(name))}
         if not layers:
             raise ArtifactError(
                 f"{field}: {path} has no tensors h.0..., of which n_heads speaks: leave it out"
@@ -135,21 +135,21 @@ class HeadFile:
                     + ", ".join(FLOATS)
                 )
             if kind != "BF16":
-                found = file.get_tensor(self.names[name]).astype(np.float64)
+                tensor = file.get_tensor(self.names[name]).astype(np.float64)
         if kind == "BF16":  # NumPy has none: only here is the large library imported
             with opened(self.path, self.field, "pt") as file:
-                found = file.get_tensor(self.names[name]).double().numpy()
-        if found.ndim != shape if isinstance(shape, int) else found.shape != shape:
+                tensor = file.get_tensor(self.names[name]).double().numpy()
+        if tensor.ndim != shape if isinstance(shape, int) else tensor.shape != shape:
             expected = f"{shape} dimensions" if isinstance(shape, int) else list(shape)
             raise ArtifactError(
-                f"{self.field}: {name} of {self.path} has the shape {list(found.shape)}, not "
+                f"{self.field}: {name} of {self.path} has the shape {list(tensor.shape)}, not "
                 f"{expected}"
             )
-        if not np.isfinite(found).all():
+        if not np.isfinite(tensor).all():
             raise ArtifactError(
                 f"{self.field}: {name} of {self.path} has an entry that is not finite"
             )
-        return found
+        return tensor
 
 
 _LAYER = re.compile(r"h\.(\d+)\.")
@@ -159,5 +159,5 @@ _KINDS = ("query", "key")
 def _by_head(weights: list, biases: list, n_heads: int) -> tuple[Floats, Floats]:
     """Maps of queries and keys with their biases, [n_heads, d_model + 1, d_head] each."""
     joint = [augmented(weights[n], biases[n]) for n in (0, 1)]  # [d_model + 1, d_model] each
-    query, key = (np.stack(np.split(one, n_heads, axis=1)) for one in joint)
+    query, key = (np.stack(np.split(matrix, n_heads, axis=1)) for matrix in joint)
     return query, key

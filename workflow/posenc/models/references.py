@@ -74,7 +74,7 @@ def weight_paths(folder: Path) -> list[Path]:
     paths = [Path(said["folder"], name) for name in said["files"]]
     contents = Contents(PLACE if PLACE.parent.is_dir() else None)
     for path in paths:
-        # Read again only where the file system says that they may be others.
+        # Read again only where the file system says that they may have changed.
         if contents.digest(path) != said["files"][path.name][1]:
             raise ArtifactError(
                 f"{folder} refers to the weights {path}, which are not there as they were fetched: "
@@ -102,11 +102,11 @@ def type_of(folder: Path) -> torch.dtype:
     import torch
     from safetensors import safe_open
 
-    found = set()
+    types = set()
     for path in weight_paths(folder):
         with safe_open(path, "pt") as file:
-            found |= {file.get_slice(key).get_dtype() for key in file.keys()}  # noqa: SIM118
-    kind = NARROW.get(found.pop()) if len(found) == 1 else None
+            types |= {file.get_slice(key).get_dtype() for key in file.keys()}  # noqa: SIM118
+    kind = NARROW.get(types.pop()) if len(types) == 1 else None
     return torch.float32 if kind is None else getattr(torch, kind)
 
 

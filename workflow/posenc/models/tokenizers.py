@@ -114,7 +114,7 @@ def _library(key: str, folder: Path) -> Any:
     import transformers
 
     try:
-        found = transformers.AutoTokenizer.from_pretrained(
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
             folder, trust_remote_code=False, local_files_only=True
         )
     # The library raises whatever the readers of its files raise.
@@ -123,12 +123,12 @@ def _library(key: str, folder: Path) -> Any:
         raise ModelError(
             f"{key}: the library cannot read its tokenizer ({type(error).__name__}: {reason})"
         ) from None
-    if getattr(found, "backend_tokenizer", None) is None:
+    if getattr(tokenizer, "backend_tokenizer", None) is None:
         raise ModelError(
             f"{key}: its tokenizer has no fast form, which gives each token its place in the text; "
             f"save one by save_pretrained"
         )
-    return found
+    return tokenizer
 
 
 def with_begin(tokenizer: Tokenizer, token: int | None) -> Tokenizer:

@@ -89,10 +89,10 @@ class Weights:
         return float(self.config.get(key, default))
 
     def _only(self, what: str, *names: str) -> NDArray[np.float32]:
-        found = self._named(*names)
-        if len(found) != 1:
-            raise ArtifactError(f"{self.path} has {len(found)} {what}; fetch it again")
-        return self._read(found[0])
+        matches = self._named(*names)
+        if len(matches) != 1:
+            raise ArtifactError(f"{self.path} has {len(matches)} {what}; fetch it again")
+        return self._read(matches[0])
 
     def _read(self, key: str) -> NDArray[np.float32]:
         """A tensor of a file, in whichever precision it is kept."""

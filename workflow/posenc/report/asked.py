@@ -13,7 +13,7 @@ SPOKEN = ("adaptation", "categories")
 
 
 def has_documents(study: Mapping[str, Any]) -> bool:
-    """Whether a paper or slides speak of the study, which then say what it lacks."""
+    """Whether the study has a paper or slides, which then say what it lacks."""
     return bool(study["documents"])
 
 

@@ -62,7 +62,7 @@ def latex(text: str) -> str:
 
 
 def _inside_long_words(text: str) -> Iterator[int]:
-    """Numbers of the characters, as a reader counts them, that a line may end before."""
+    """Indices of the characters, as a reader counts them, before which a line may end."""
     start = 0
     for is_space, word in itertools.groupby(regex.findall(r"\X", text), str.isspace):
         length = len(list(word))
@@ -74,18 +74,18 @@ def _inside_long_words(text: str) -> Iterator[int]:
 def _directed(clusters: list[str], breaks: set[int]) -> str:
     """Runs from right to left and from left to right, each as LaTeX sets it."""
     levels = embedding_levels(clusters)
-    made, index = [], 0
+    runs, index = [], 0
     for level, run in itertools.groupby(levels):
         end = index + len(list(run))
         tex = "".join(
             _cluster(clusters, place, place in breaks or _may_break(clusters, place))
             for place in range(index, end)
         )
-        made.append((level, tex))
+        runs.append((level, tex))
         index = end
     inner = []
     # A left-to-right run stands within the right-to-left one that it interrupts.
-    for is_outer, group in itertools.groupby(made, lambda one: one[0] == 0):
+    for is_outer, group in itertools.groupby(runs, lambda part: part[0] == 0):
         parts = list(group)
         if is_outer:
             inner += [tex for _, tex in parts]
@@ -133,7 +133,7 @@ def embedding_levels(clusters: list[str]) -> list[int]:
     directions = [{"L": "L", "R": "R", "EN": "R"}.get(kind) for kind in kinds]
     for first, last in _brackets(clusters):  # N0: both of a pair have the same direction
         inside = set(directions[first + 1 : last])
-        before = next((one for one in reversed(directions[:first]) if one), base)
+        before = next((earlier for earlier in reversed(directions[:first]) if earlier), base)
         if inside & {"L", "R"}:
             directions[first] = directions[last] = base if base in inside else before
     place = 0
@@ -154,13 +154,13 @@ def _brackets(clusters: list[str]) -> list[tuple[int, int]]:
     """Where pairs of brackets open and close, in the order of their opening."""
     opened: list[int] = []
     pairs = []
-    for place, one in enumerate(clusters):
-        if one in BRACKETS:
+    for place, cluster in enumerate(clusters):
+        if cluster in BRACKETS:
             opened.append(place)
-        elif one in BRACKETS.values():
+        elif cluster in BRACKETS.values():
             while opened:
                 first = opened.pop()
-                if BRACKETS[clusters[first]] == one:
+                if BRACKETS[clusters[first]] == cluster:
                     pairs.append((first, place))
                     break
     return sorted(pairs)
@@ -173,7 +173,7 @@ def _may_break(clusters: list[str], place: int) -> bool:
     before, after = clusters[place - 1], clusters[place]
     if NOT_LAST.match(before) or NOT_FIRST.match(after) or " " in (before, after):
         return False
-    return any(WIDE.match(one) or EMOJI.match(one) for one in (before, after))
+    return any(WIDE.match(cluster) or EMOJI.match(cluster) for cluster in (before, after))
 
 
 def _cluster(clusters: list[str], place: int, breaks: bool) -> str:

@@ -31,7 +31,7 @@ LEFT_OUT = {
     "examined": ("models", "{} is not looked into layer by layer"),
     "finetuned": ("pretrained", "no classifier is made of {}"),
 }
-"""By a list of models: the one that it is a part of, and why others of it have no measurement."""
+"""By a list of models: the list that it is part of, and why other models lack a measurement."""
 
 
 def collect(results: Results, roles: bool = True) -> Numbers:
@@ -47,36 +47,36 @@ def collect(results: Results, roles: bool = True) -> Numbers:
     Returns
     -------
     Numbers
-        Runs that a document may speak of but that the study lacks are ``NotRun``. A measurement
-        that the study should have and that is not there leaves no key.
+        Runs that a document may speak of but that the study lacks are ``NotRun``. A missing
+        measurement that the study should have leaves no key.
     """
-    study, made = results.study, _Collection(results, roles)
-    made.numbers.put(Place(measurement="constant"), {"zero": Number(0), "one": Number(1)})
-    for cell, why in made.cells():
-        made.runs(cell, why)
-    for cell, why in made.cells():
-        made.conditions(cell, why)
-    made.decoders()
-    for place, why in made.models():
-        made.long(place, why)
-        made.masks(place, why)
-    of_cells, of_models = made.read_of(CELL), made.read_of(MODEL)
-    for cell, why in made.cells():
-        made.lags(cell, why, [cell.model])
-        made.kinds(cell, why, of_cells)
-    for place, why in made.models():
-        made.kinds(place, why, of_models)
-    made.matrices()
-    for place, why in made.with_datasets(Place()):
-        made.lags(place, why, study["study"]["captured"])
-    of_schemes = made.read_of(CELL, schemes=True)
+    study, collection = results.study, _Collection(results, roles)
+    collection.numbers.put(Place(measurement="constant"), {"zero": Number(0), "one": Number(1)})
+    for cell, why in collection.cells():
+        collection.runs(cell, why)
+    for cell, why in collection.cells():
+        collection.conditions(cell, why)
+    collection.decoders()
+    for place, why in collection.models():
+        collection.long(place, why)
+        collection.masks(place, why)
+    of_cells, of_models = collection.read_of(CELL), collection.read_of(MODEL)
+    for cell, why in collection.cells():
+        collection.lags(cell, why, [cell.model])
+        collection.kinds(cell, why, of_cells)
+    for place, why in collection.models():
+        collection.kinds(place, why, of_models)
+    collection.matrices()
+    for place, why in collection.with_datasets(Place()):
+        collection.lags(place, why, study["study"]["captured"])
+    of_schemes = collection.read_of(CELL, schemes=True)
     for scheme, dataset in itertools.product(study["schemes"], study["study"]["datasets"]):
-        made.kinds(Place(scheme, dataset, keys.INTACT), None, of_schemes)
-    made.kinds(Place(), None, made.read_of(STUDY))
-    made.tokenizers()
-    for place, why in made.models():
-        made.training(place, why)
-    return made.numbers
+        collection.kinds(Place(scheme, dataset, keys.INTACT), None, of_schemes)
+    collection.kinds(Place(), None, collection.read_of(STUDY))
+    collection.tokenizers()
+    for place, why in collection.models():
+        collection.training(place, why)
+    return collection.numbers
 
 
 def add_ends(numbers: Numbers) -> None:
@@ -116,14 +116,16 @@ class _Collection:
     def __init__(self, results: Results, roles: bool) -> None:
         self.study, self.active, self.roles = results.study, results.study["study"], roles
         self.numbers = Numbers()
-        self.found = {("training", one["model"], "", ""): one for one in results.trainings}
-        for one in results.measurements:
-            run = {"model": one["run"].get("matrix", ""), **one["run"]}
-            of = self.study["measurements"].get(one["measurement"], {"of": RUN})["of"]
+        self.found = {
+            ("training", training["model"], "", ""): training for training in results.trainings
+        }
+        for measurement in results.measurements:
+            run = {"model": measurement["run"].get("matrix", ""), **measurement["run"]}
+            of = self.study["measurements"].get(measurement["measurement"], {"of": RUN})["of"]
             # A file of a model may name the data set of its experiment; one of a model and a data
             # set may hold the runs of all conditions.
             names = (run.get(part, "") if part in of or "dataset" in of else "" for part in RUN)
-            self.found[one["measurement"], *names] = one
+            self.found[measurement["measurement"], *names] = measurement
 
     def find(self, place: Place) -> Mapping[str, Any] | None:
         return self.found.get((place.measurement, place.model, place.dataset, place.condition))
@@ -136,13 +138,15 @@ class _Collection:
         names: Sequence[str],
         of: Place | None = None,
     ) -> None:
-        """Numbers of a measurement, which may be ``of`` more than they, or why there are none."""
+        """Add the numbers of a measurement, or why there are none; ``of``: its place, if larger."""
         if why is not None:
             self.numbers.put(place, dict.fromkeys(names, NotRun(why)))
-        elif (one := self.find(of or place)) is None:
+        elif (measurement := self.find(of or place)) is None:
             self.numbers.missing.append(place)
         else:
-            self.numbers.put(replace(place, files=(one["file"],)), facts_of(one, read, names))
+            self.numbers.put(
+                replace(place, files=(measurement["file"],)), facts_of(measurement, read, names)
+            )
 
     def names(self, kind: str) -> Iterator[tuple[str, str]]:
         """Parts of keys, and the model or data set that each stands for; roles come last."""
@@ -157,13 +161,13 @@ class _Collection:
             yield Place(name, called=(key, "")), None if name else keys.no(key)
 
     def with_datasets(self, place: Place) -> Iterator[tuple[Place, str | None]]:
-        """The same of data sets, beside what a place has."""
+        """The same for data sets, in addition to a place."""
         for key, name in self.names("datasets"):
             lacking = None if name else keys.no(key)
             yield replace(place, dataset=name, called=(place.called[0], key)), lacking
 
     def cells(self) -> Iterator[tuple[Place, str | None]]:
-        """The same of models and data sets."""
+        """The same for models and data sets."""
         for place, no_model in self.models():
             for cell, no_dataset in self.with_datasets(place):
                 yield cell, no_model or no_dataset
@@ -171,13 +175,13 @@ class _Collection:
     def under(
         self, place: Place, why: str | None, conditions: Iterable[str], spoken: Iterable[str]
     ) -> Iterator[tuple[Place, str | None]]:
-        """The same of conditions of the study, and of those that documents speak of."""
+        """The same for conditions of the study, and those that documents speak of."""
         for name in dict.fromkeys([*conditions, *spoken]):
             lacking = None if name in conditions else f"no condition {name} in this study"
             yield replace(place, condition=name), why or lacking
 
     def left_out(self, kind: str, place: Place) -> str | None:
-        """Why a measurement is not of a model of the study; None where it is."""
+        """Why a measurement leaves out a model of the study; None where it does not."""
         subjects = self.study["measurements"][kind]["subjects"]
         if place.model not in self.active["models"] or place.model in self.active[subjects]:
             return None
@@ -198,7 +202,7 @@ class _Collection:
     def read_of(self, of: tuple[str, ...], schemes: bool = False) -> list[str]:
         """Measurements and experiments whose numbers are of this, one file or one run each.
 
-        ``schemes``: of models that are trained to compare schemes of positions.
+        ``schemes``: of models that are trained to compare position schemes.
         """
 
         def is_of(facts: Mapping[str, Any]) -> bool:
@@ -234,15 +238,15 @@ class _Collection:
         ):
             read = partial(of_conditions.evaluated, condition=place.condition)
             self.add(place, lacking, read, of_conditions.CONDITIONS, of=cell)
-        one = None if why else self.find(cell)
-        if why is None and one is None:
+        measurement = None if why else self.find(cell)
+        if why is None and measurement is None:
             return  # Its conditions are missing.
-        if one is not None:
+        if measurement is not None:
             own = replace(cell, measurement="coverage")
             self.add(own, None, of_conditions.coverage_facts, of_conditions.COVERAGE, of=cell)
         own = replace(cell, measurement="categories")
         self.add(own, why, of_conditions.categories, of_conditions.CATEGORIES, of=cell)
-        fitted = of_conditions.with_controls(one) if one else []
+        fitted = of_conditions.with_controls(measurement) if measurement else []
         for name in dict.fromkeys([*keys.SPOKEN_FITS, *fitted]):
             place = replace(cell, condition=name, measurement="adaptation")
             read = partial(of_conditions.adapted, condition=name)
@@ -252,8 +256,8 @@ class _Collection:
         """What decoders that differ in the seed of their training have in common."""
         numbers, names = self.numbers, keys.seeds(self.study)
         files = tuple(
-            one["file"]
-            for (kind, model, *_), one in self.found.items()
+            measurement["file"]
+            for (kind, model, *_), measurement in self.found.items()
             if kind == "conditions" and model in names
         )
         every = Place(ALL_DECODERS, measurement="conditions", called=("decoders", ""))
@@ -261,14 +265,16 @@ class _Collection:
         evaluated = (self.study["conditions"], keys.SPOKEN_CONDITIONS)
         for cell, _ in self.with_datasets(every):
             for place, _ in self.under(cell, None, *evaluated):
-                # Not by key: another decoder's role may be called as one of them is.
-                found = [self.find(replace(place, model=name, condition="")) for name in names]
-                own = [one for one in found if one is not None]
+                # Not by key: another decoder's role may have the name of one of them.
+                runs = [self.find(replace(place, model=name, condition="")) for name in names]
+                own = [run for run in runs if run is not None]
                 if len(own) == len(names) or not place.dataset:
-                    evaluated_by = [of_conditions.evaluated(one, place.condition) for one in own]
+                    evaluated_by = [of_conditions.evaluated(run, place.condition) for run in own]
                     shares = [entries["recovered"] for entries in evaluated_by]
-                    entries = {f"recovered.{key}": one for key, one in keys.spread(shares).items()}
-                    numbers.put(replace(place, files=tuple(one["file"] for one in own)), entries)
+                    entries = {
+                        f"recovered.{key}": entry for key, entry in keys.spread(shares).items()
+                    }
+                    numbers.put(replace(place, files=tuple(run["file"] for run in own)), entries)
 
     def long(self, place: Place, why: str | None) -> None:
         called = (place.called[0], LONG)
@@ -309,16 +315,18 @@ class _Collection:
 
     def tokenizers(self) -> None:
         place = Place(measurement="tokenizers")
-        one = self.find(place)
-        if one is None:
+        measurement = self.find(place)
+        if measurement is None:
             self.numbers.missing += [place] if self.has("tokenizers", place) else []
             return
         called = {name: "japanese" for name in self.active["corpora"][:1]}
         if self.roles:
             called |= {keys.dataset_roles(self.study)["reviews"] or "": "reviews"}
-        for (dataset, quantity), entry in tokenizers(one).items():
+        for (dataset, quantity), entry in tokenizers(measurement).items():
             for name in dict.fromkeys([dataset, called.get(dataset, dataset)]):
-                own = replace(place, dataset=dataset, files=(one["file"],), called=("", name))
+                own = replace(
+                    place, dataset=dataset, files=(measurement["file"],), called=("", name)
+                )
                 self.numbers.put(own, {quantity: entry})
         for role, quantities in SPOKEN.items() if self.roles else ():
             own = replace(place, called=("", role))

@@ -1,7 +1,7 @@
-"""The numbers that a study's record holds, against those that were just made.
+"""The numbers in a study's record, against the current ones, which were just made.
 
-On another processor the last digits of a sum are others, and a training goes another way from
-there: the record says how much of a difference its own intervals allow.
+On another processor the last digits of a sum differ, and a training diverges from there: the record
+says how large a difference its own intervals allow.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ RECORDS = Path("data/records")
 CPUINFO = Path("/proc/cpuinfo")
 FLAGS = ("avx2", "avx512f", "amx_tile")
 NEAR = 0.01
-"""By what share a number without an interval may differ that follows a training.
+"""By what share a number that follows a training may differ, if it has no interval.
 
-On another make of processor a training's last digits are others, and nothing says how far that
-goes in such a number. Between records of the default study that AMD's and Intel's processors made,
-all whose method determines them differ by 0.8 % at most.
+On another make of processor a training's last digits differ, and nothing says how far that goes in
+such a number. Between records of the default study from AMD's and Intel's processors, all numbers
+that their method determines differ by 0.8 % at most.
 """
 
 
 @dataclass
 class Comparison:
-    """Keys of numbers, by how the made one lies to the recorded one.
+    """Keys of numbers, by how the current number compares with the recorded one.
 
     Attributes
     ----------
     agreeing
         The same in all printed digits, or up to rounding: see :func:`is_rounding`.
     within
-        Another, within the recorded interval.
+        Different, within the recorded interval.
     near
-        Another, and the record has no interval, by no more than ``NEAR`` of the larger of the two.
+        Different, without a recorded interval, by no more than ``NEAR`` of the larger of the two.
     unbounded
-        The same, by more than that.
+        Different in the same way, by more than that.
     outside
         Outside the recorded interval, another count, or run here and not there.
     lacking
@@ -76,7 +76,7 @@ def processor(cpuinfo: Path = CPUINFO) -> tuple[str, list[str]]:
 
 
 def machine(cpuinfo: Path = CPUINFO) -> dict[str, Any]:
-    """What of a machine decides about last digits: processor, its instructions, threads, torch."""
+    """What determines last digits on a machine: processor, its instructions, threads, torch."""
     name, flags = processor(cpuinfo)
     return {
         "processor": name or platform.processor() or platform.machine(),
@@ -95,66 +95,66 @@ def described(facts: Mapping[str, Any]) -> str:
     )
 
 
-def is_rounding(one: float, other: float, rounding: float) -> bool:
+def is_rounding(value: float, other: float, rounding: float) -> bool:
     """Whether two numbers are both zero up to rounding, or differ by no more than rounding.
 
     Parameters
     ----------
-    one, other
+    value, other
         Counts, which are whole, are never rounded.
     rounding
         What rounding may leave of 0 and, as a share of the larger of the two, of a difference. It
-        follows from what they were computed in (:data:`posenc.report.records.FLOAT32`).
+        follows from the precision of their computation (:data:`posenc.artifacts.numbers.FLOAT32`).
     """
-    if isinstance(one, int) and isinstance(other, int):
-        return one == other
-    largest = max(abs(one), abs(other))
-    return largest <= rounding or abs(one - other) <= rounding * largest
+    if isinstance(value, int) and isinstance(other, int):
+        return value == other
+    largest = max(abs(value), abs(other))
+    return largest <= rounding or abs(value - other) <= rounding * largest
 
 
-def compare(recorded: Mapping[str, Any], made: Mapping[str, Any]) -> Comparison:
+def compare(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> Comparison:
     """Compare numbers by key.
 
     Parameters
     ----------
-    recorded, made
+    recorded, current
         Under each key ``value`` and ``shown`` (how it is printed), ``low`` and ``high`` of an
         estimate, ``rounding`` where it is not that of float32; or ``not_run``, the reason.
     """
-    found = Comparison(new=sorted(made.keys() - recorded.keys()))
+    comparison = Comparison(new=sorted(current.keys() - recorded.keys()))
     for key, old in sorted(recorded.items()):
-        now = made.get(key)
+        now = current.get(key)
         if now is None and "not_run" in old:
             continue  # a reason, which numbers.json need not have
         if now is None:
-            found.lacking.append(key)
+            comparison.lacking.append(key)
         elif old.get("shown", old) == now.get("shown", now):
-            found.agreeing.append(key)
+            comparison.agreeing.append(key)
         elif "not_run" in old or "not_run" in now:
-            found.outside.append(key)
+            comparison.outside.append(key)
         elif is_rounding(old["value"], now["value"], now.get("rounding", FLOAT32)):
-            found.agreeing.append(key)
+            comparison.agreeing.append(key)
         elif "low" in old:
             nearest = min(max(now["value"], old["low"]), old["high"])
             inside = is_rounding(nearest, now["value"], now.get("rounding", FLOAT32))
-            (found.within if inside else found.outside).append(key)
+            (comparison.within if inside else comparison.outside).append(key)
         elif isinstance(old["value"], int) and isinstance(now["value"], int):
-            found.outside.append(key)
+            comparison.outside.append(key)
         else:
             values = abs(old["value"]), abs(now["value"])
             is_near = abs(old["value"] - now["value"]) <= NEAR * max(values)
-            (found.near if is_near else found.unbounded).append(key)
-    return found
+            (comparison.near if is_near else comparison.unbounded).append(key)
+    return comparison
 
 
-def versions_differ(recorded: Versions, made: Versions) -> list[str]:
-    """Lines: packages of other versions than the record's, and of several versions at once."""
+def versions_differ(recorded: Versions, current: Versions) -> list[str]:
+    """A line for each package with another version than the record's, or with several at once."""
     lines = [
-        f"made with {package} {' and '.join(made[package])}, recorded with {' and '.join(old)}"
+        f"made with {package} {' and '.join(current[package])}, recorded with {' and '.join(old)}"
         for package, old in recorded.items()
-        if package in made and made[package] != old
+        if package in current and current[package] != old
     ]
-    return [*lines, *mixed(made)]
+    return [*lines, *mixed(current)]
 
 
 def written(entry: Mapping[str, Any]) -> str:
@@ -171,7 +171,7 @@ def record_of(study: str, records: Path = RECORDS) -> Path:
 
 
 def made_of(study: str) -> Path:
-    """Where the numbers of a study are that were last made."""
+    """Where the current numbers of a study are."""
     return STUDIES / study / "numbers.json"
 
 
@@ -186,12 +186,12 @@ def all_recorded(records: Path = RECORDS) -> dict[str, dict[str, Any]]:
 
 
 def keep(study: str) -> bool:
-    """Make the numbers that were made the recorded ones.
+    """Record the current numbers.
 
     Returns
     -------
     bool
-        Whether any is another than before, or made with other packages.
+        Whether any differs from before, or was made with other packages.
     """
     path, numbers = record_of(study), read_json(made_of(study))
     facts = {"made_with": of_study(study), "documents": documents_of(study)}
@@ -210,11 +210,11 @@ def keep(study: str) -> bool:
 
 def documents_of(study: str) -> dict[str, str]:
     """By document of a study, the 12 digits that it names in place of a commit."""
-    found = {}
+    digests = {}
     for path, receipt in receipts_of(study).items():
         if path.parent.name == "paper":
-            found[path.stem] = inputs_digest(receipt.inputs)
-    return found
+            digests[path.stem] = inputs_digest(receipt.inputs)
+    return digests
 
 
 def report(study: str) -> tuple[list[str], bool]:
@@ -231,35 +231,37 @@ def report(study: str) -> tuple[list[str], bool]:
     ArtifactError
         If there is no record, or nothing was made.
     """
-    path, made = record_of(study), made_of(study)
+    path, numbers_file = record_of(study), made_of(study)
     for needed, way_out in (
         (path, f"study {study!r} was never recorded: `posenc record` does it"),
-        (made, "run `snakemake` first"),
+        (numbers_file, "run `snakemake` first"),
     ):
         if not needed.exists():
             raise ArtifactError(f"{needed} does not exist: {way_out}")
-    record, now = read_json(path), read_json(made)
-    old, found = record["numbers"], compare(record["numbers"], now)
+    record, now = read_json(path), read_json(numbers_file)
+    old, comparison = record["numbers"], compare(record["numbers"], now)
     lines = [
         f"recorded on {described(record['made_on'])}",
         f"made on     {described(machine())}",
         *versions_differ(record.get("made_with", {}), of_study(study)),
     ]
-    lines += [f"differs: {k}: {written(now[k])}, recorded {written(old[k])}" for k in found.outside]
+    lines += [
+        f"differs: {k}: {written(now[k])}, recorded {written(old[k])}" for k in comparison.outside
+    ]
     lines += [
         f"differs: {k}: {written(now[k])}, recorded {written(old[k])} without an interval"
-        for k in found.unbounded
+        for k in comparison.unbounded
     ]
-    lines += [f"not made here: {key}" for key in found.lacking]
-    differing = bool(found.outside or found.unbounded or found.lacking)
+    lines += [f"not made here: {key}" for key in comparison.lacking]
+    differing = bool(comparison.outside or comparison.unbounded or comparison.lacking)
     verdict = (
         "differ from the record in what is named above" if differing else "agree with the record"
     )
     of = (
-        f"of {len(old)} recorded numbers, {len(found.agreeing)} the same up to rounding,"
-        f" {len(found.within)} within the recorded interval and {len(found.near)} that have none"
-        f" within {100 * NEAR:.0f} %"
+        f"of {len(old)} recorded numbers, {len(comparison.agreeing)} the same up to rounding,"
+        f" {len(comparison.within)} within the recorded interval and {len(comparison.near)} that"
+        f" have none within {100 * NEAR:.0f} %"
     )
-    if found.new:
-        of += f"; {len(found.new)} more not in the record"
+    if comparison.new:
+        of += f"; {len(comparison.new)} more not in the record"
     return [*lines, f"The results {verdict}: {of}."], not differing

@@ -29,7 +29,7 @@ def size(runs: Collection[Mapping[str, Any]]) -> str:
 
 
 def documents_of(results: Results, kinds: Collection[str], positions: str = "") -> str:
-    """How many documents of each data set some measurements are of, by model.
+    """How many documents of each data set some measurements used, by model.
 
     Models with the same documents stand together. Nothing where no measurement is of documents.
 
@@ -43,21 +43,24 @@ def documents_of(results: Results, kinds: Collection[str], positions: str = "") 
         As :class:`posenc.drawing.exhibit.Exhibit` has it.
     """
     counts: dict[str, dict[str, set[int]]] = {}
-    for one in results.measurements:
-        if one["measurement"] not in kinds or one["status"] != "measured":
+    for measurement in results.measurements:
+        if measurement["measurement"] not in kinds or measurement["status"] != "measured":
             continue
-        if positions and (one.get("positions", positions), one.get("is_decoder", True)) != (
+        if positions and (
+            measurement.get("positions", positions),
+            measurement.get("is_decoder", True),
+        ) != (
             positions,
             True,
         ):
             continue
-        model, dataset = (one["run"].get(part) for part in ("model", "dataset"))
-        documents = one.get("documents")
+        model, dataset = (measurement["run"].get(part) for part in ("model", "dataset"))
+        documents = measurement.get("documents")
         if model and dataset and isinstance(documents, int):
             counts.setdefault(model, {}).setdefault(dataset, set()).add(documents)
     groups: dict[str, list[str]] = {}
     for model, own in counts.items():
-        said = ", ".join(f"{display(dataset)} {span(found)}" for dataset, found in own.items())
+        said = ", ".join(f"{display(dataset)} {span(sizes)}" for dataset, sizes in own.items())
         groups.setdefault(said, []).append(display(model))
     if len(groups) < 2:
         return "".join(f"Documents: {said}." for said in groups)

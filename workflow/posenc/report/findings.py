@@ -61,7 +61,7 @@ def fill(text: str, records: Records) -> str:
 
 
 def as_in(form: str, entry: Mapping[str, Any]) -> str:
-    """A number with the decimals of a form, in percent or with its interval where that is."""
+    """A number with the decimals of a form, in percent or with its interval if the form says so."""
     decimals = len(form.split()[0].partition(".")[2])
     factor, unit = (100, " %") if "%" in form else (1, "")
 
@@ -74,11 +74,11 @@ def as_in(form: str, entry: Mapping[str, Any]) -> str:
 
 def sources(root: Path) -> dict[Path, Path]:
     """By page, what it is written from: its template, or the document itself."""
-    found = {path: path for path in root.glob("paper/*.tex")}
+    by_page = {path: path for path in root.glob("paper/*.tex")}
     for template in root.glob(f"{TEMPLATES}/*.md"):
         folder = root if template.name.startswith("README") else root / "docs"
-        found[folder / template.name] = template
-    return dict(sorted(found.items()))
+        by_page[folder / template.name] = template
+    return dict(sorted(by_page.items()))
 
 
 def written(source: Path, records: Records) -> str:

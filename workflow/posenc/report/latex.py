@@ -23,8 +23,8 @@ def missing() -> list[str]:
     absent = [program for program in PROGRAMS if shutil.which(program) is None]
     if absent:
         return absent
-    found = subprocess.run(["kpsewhich", *STYLES], capture_output=True, text=True).stdout
-    return [style for style in STYLES if style not in found]
+    paths = subprocess.run(["kpsewhich", *STYLES], capture_output=True, text=True).stdout
+    return [style for style in STYLES if style not in paths]
 
 
 def lacking_fonts() -> list[str]:
@@ -34,8 +34,8 @@ def lacking_fonts() -> list[str]:
     """
     if shutil.which("kpsewhich") is None:
         return list(FONTS)
-    found = subprocess.run(["kpsewhich", *FONTS], capture_output=True, text=True).stdout
-    return [font for font in FONTS if f"/{font}\n" not in found]
+    paths = subprocess.run(["kpsewhich", *FONTS], capture_output=True, text=True).stdout
+    return [font for font in FONTS if f"/{font}\n" not in paths]
 
 
 def advice() -> str:

@@ -28,7 +28,7 @@ PAGES = STUDIES / "studies.js"
 def list_pages() -> None:
     """Write which studies have a page on disk: the switch of every page reads it when it is opened.
 
-    No page holds the list, so that none is made again because of another study.
+    No page holds the list, so that no page is made again because of another study.
     """
     names = sorted(path.parent.name for path in STUDIES.glob("*/index.html"))
     text = f"globalThis.posencStudies = {json.dumps(names)};\n"
@@ -48,7 +48,7 @@ def link(study: str, is_active: bool = True) -> None:
     study
         Its name.
     is_active
-        Whether it is the study of params.yaml; one of a single call has the links in its folder.
+        Whether it is the study of params.yaml; that of a single call has links in its folder alone.
     """
     folder = STUDIES / study
     # In the study's folder too: a document's numbers lead to the page beside it.
@@ -99,14 +99,14 @@ def closing_line(study: str, documents: Sequence[str]) -> str:
     Parameters
     ----------
     study
-        The name of the run's, which need not be the active one.
+        The name of the run's study, which need not be the active one.
     documents
         Those that it has.
     """
     folder, advice = STUDIES / study, latex.advice() if documents else ""
     files = [] if advice else [f"{document}.pdf" for document in documents]
-    made = [one for one in ("index.html", *files, "metrics.json") if (folder / one).exists()]
-    line = f"Study {study!r}: {', '.join(made) or 'no page yet'} in {folder}"
+    outputs = [name for name in ("index.html", *files, "metrics.json") if (folder / name).exists()]
+    line = f"Study {study!r}: {', '.join(outputs) or 'no page yet'} in {folder}"
     return f"{line}; {advice}" if advice else line
 
 
@@ -118,7 +118,7 @@ def closing_lines(study: str, documents: Sequence[str], done: str, log: str) -> 
     study, documents
         As of :func:`closing_line`.
     done
-        What was done, with what parts it from the rest of its line; may be empty.
+        What was done, with a separator from the rest of its line; may be empty.
     log
         The run's own.
     """

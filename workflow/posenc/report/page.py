@@ -36,9 +36,9 @@ from posenc.report.versions import versions_of
 from posenc.report.words import anchor
 
 MOST_BYTES = 6_000_000
-"""The page is to be smaller; a larger one is made, and the step says so."""
+"""A larger page is still written, but the step says so."""
 IDENTITY = ("model", "data_set", "condition", "measurement", "quantity")
-"""Columns that say which number a row is of: one that stands in two tables counts once."""
+"""Columns that say which number a row is of: a number in two tables counts once."""
 JAPANESE = "page.ja.json"
 """The fixed words of the page, and what they are in Japanese."""
 
@@ -63,12 +63,12 @@ def environment() -> Environment:
 def headline_of(headline: Headline, study: Mapping[str, Any], numbers: Numbers) -> dict[str, Any]:
     """A number that opens the page, or why there is none.
 
-    In a study without documents, the first data set has the place of the reviews.
+    In a study without documents, the first data set takes the place of the reviews.
 
     Raises
     ------
     MissingError
-        If the study should have it, or one that its text names, and has not.
+        If the study lacks it, or one that its text names, and should have it.
     """
     roles = {**keys.model_roles(study), **keys.dataset_roles(study)}
     if not has_documents(study):
@@ -109,8 +109,8 @@ def headline_of(headline: Headline, study: Mapping[str, Any], numbers: Numbers) 
 
 def headlines(study: Mapping[str, Any], numbers: Numbers) -> list[dict[str, Any]]:
     """The numbers that open the page; in a study without documents, those that it has."""
-    found = [headline_of(headline, study, numbers) for headline in HEADLINES]
-    return found if has_documents(study) else [one for one in found if one["number"]]
+    entries = [headline_of(headline, study, numbers) for headline in HEADLINES]
+    return entries if has_documents(study) else [entry for entry in entries if entry["number"]]
 
 
 def rows_behind(figure: Figure, rows: Mapping[Place, Entry]) -> dict[Place, Entry]:
@@ -155,7 +155,7 @@ def not_run(rows: Mapping[Place, Entry], results: Results) -> list[dict[str, Any
 def cut_behind(
     rows: Mapping[Place, Entry], coverage: Mapping[tuple[str, str], dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """What is cut of the documents that numbers are of."""
+    """What is cut of the documents behind numbers."""
     runs = dict.fromkeys((place.model, place.dataset) for place in rows)
     return [coverage[run] for run in runs if run in coverage and coverage[run]["is_cut"]]
 
@@ -185,8 +185,8 @@ def published(results: Results, numbers: Numbers, rows: Mapping[Place, Entry]) -
             remark = "same model" if same else "another model"
             compared.append({**theirs, "names": names, "number": shown(entry), "remark": remark})
     if not has_documents(results.study):
-        compared = [one for one in compared if one["remark"] == "same model"]
-    named = {one["source"] for one in compared}
+        compared = [row for row in compared if row["remark"] == "same model"]
+    named = {row["source"] for row in compared}
     sources = results.published["sources"].items()
     titles = [(name, source["title"]) for name, source in sources if name in named]
     return {"rows": compared, "sources": titles}
@@ -281,7 +281,9 @@ def _page(
     shares = sorted({m["confidence"] for m in results.measurements if "confidence" in m})
     precision = note(p for m in results.measurements for p in precisions(m))
     measured = [entry for entry in rows.values() if isinstance(entry, Number)]
-    tables = {one["name"]: one["rows"] for part in shown_sections for one in part["figures"]}
+    tables = {
+        figure["name"]: figure["rows"] for part in shown_sections for figure in part["figures"]
+    }
     tables["further"] = further
     listed = {
         tuple(row[name] for name in IDENTITY) for members in tables.values() for row in members

@@ -35,29 +35,33 @@ OF_DECODERS, OF_ENCODERS = ("perplexity", "nll_per_token"), ("last_cosine",)
 
 def heads(results: Results) -> str | None:
     """All that the part needs, as JSON that can stand in HTML; None without measured scores."""
-    models = [of_model(one, results) for one in results.of("sample_scores") if measured(one)]
+    models = [
+        of_model(measurement, results)
+        for measurement in results.of("sample_scores")
+        if measured(measurement)
+    ]
     if not models:
         return None
     return embedded_json({"models": models})
 
 
-def measured(one: Mapping[str, Any]) -> bool:
+def measured(measurement: Mapping[str, Any]) -> bool:
     """Whether a measurement was run."""
-    return one["status"] == "measured"
+    return measurement["status"] == "measured"
 
 
-def of_model(one: Mapping[str, Any], results: Results) -> dict[str, Any]:
+def of_model(measurement: Mapping[str, Any], results: Results) -> dict[str, Any]:
     """A model: its sentence's scores, and what is measured of its heads on each data set."""
-    model = one["run"]["model"]
+    model = measurement["run"]["model"]
     datasets = []
     for dataset in results.study["study"]["datasets"]:
         own = {"model": model, "dataset": dataset}
 
         def of(kind: str, own: dict[str, str] = own) -> list[Mapping[str, Any]]:
             return [
-                found
-                for found in results.of(kind)
-                if measured(found) and own.items() <= found["run"].items()
+                run
+                for run in results.of(kind)
+                if measured(run) and own.items() <= run["run"].items()
             ]
 
         masses, parts = of("heads"), of("score_parts")
@@ -66,20 +70,24 @@ def of_model(one: Mapping[str, Any], results: Results) -> dict[str, Any]:
             {
                 "name": dataset,
                 "window": window,
-                "masses": {found["run"]["condition"]: masses_of(found) for found in masses},
+                "masses": {run["run"]["condition"]: masses_of(run) for run in masses},
                 "curves": curves_of(parts[0], window) if parts else None,
-                "masks": [mask for found in of("conditions") for mask in masks_of(found)],
-                "intact": [cells for found in of("conditions") for cells in intact_of(found)],
-                "quantities": [label("conditions", name) for name in quantities(one["is_causal"])],
+                "masks": [mask for run in of("conditions") for mask in masks_of(run)],
+                "intact": [cells for run in of("conditions") for cells in intact_of(run)],
+                "quantities": [
+                    label("conditions", name) for name in quantities(measurement["is_causal"])
+                ],
             }
         )
     return {
         "name": model,
-        "causal": one["is_causal"],
-        "layers": one["n_layers"],
-        "heads": one["n_heads"],
-        "pieces": one["pieces"],
-        "scores": {found["condition"]: scores_of(found) for found in one["conditions"]},
+        "causal": measurement["is_causal"],
+        "layers": measurement["n_layers"],
+        "heads": measurement["n_heads"],
+        "pieces": measurement["pieces"],
+        "scores": {
+            condition["condition"]: scores_of(condition) for condition in measurement["conditions"]
+        },
         "datasets": datasets,
     }
 
@@ -97,12 +105,15 @@ def scores_of(condition: Mapping[str, Any]) -> list[list[str]]:
     ]
 
 
-def masses_of(one: Mapping[str, Any]) -> list[str]:
+def masses_of(measurement: Mapping[str, Any]) -> list[str]:
     """Of each head, in thousandths, the mass before the window, at each offset, and after it."""
-    return [packed([head["before"], *head["mass"], head["after"]], 0.001) for head in one["heads"]]
+    return [
+        packed([head["before"], *head["mass"], head["after"]], 0.001)
+        for head in measurement["heads"]
+    ]
 
 
-def curves_of(one: Mapping[str, Any], window: int) -> list[list[str]]:
+def curves_of(measurement: Mapping[str, Any], window: int) -> list[list[str]]:
     """Of each head, what position adds by offset, measured and in closed form, in thousandths."""
 
     def at(curves: Mapping[str, Any]) -> list[float | None]:
@@ -113,7 +124,7 @@ def curves_of(one: Mapping[str, Any], window: int) -> list[list[str]]:
 
     return [
         [packed(at(head[kind]), 0.001) for kind in ("measured", "closed_form")]
-        for head in one["heads"]
+        for head in measurement["heads"]
     ]
 
 
@@ -125,25 +136,25 @@ def quantities(is_decoder: bool) -> tuple[str, ...]:
 def cells_of(entry: Mapping[str, Any], is_decoder: bool) -> list[str]:
     """The quantities of a condition or a point of a sweep, as they are shown."""
     last = {"last_cosine": entry["layers"][-1]} if "layers" in entry else {}
-    found = (estimate({**last, **entry}[name]) for name in quantities(is_decoder))
-    return [inline(number) for number in found if isinstance(number, Number)]
+    estimates = (estimate({**last, **entry}[name]) for name in quantities(is_decoder))
+    return [inline(number) for number in estimates if isinstance(number, Number)]
 
 
-def intact_of(one: Mapping[str, Any]) -> list[list[str]]:
+def intact_of(measurement: Mapping[str, Any]) -> list[list[str]]:
     """The quantities of the intact model."""
     return [
-        cells_of(entry, one["is_decoder"])
-        for entry in one["conditions"]
+        cells_of(entry, measurement["is_decoder"])
+        for entry in measurement["conditions"]
         if entry["condition"] == "intact"
     ]
 
 
-def masks_of(one: Mapping[str, Any]) -> list[dict[str, Any]]:
+def masks_of(measurement: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Masks on the model without positions, each with the values at which it was measured."""
-    entries = {entry["condition"]: entry for entry in one["conditions"]}
+    entries = {entry["condition"]: entry for entry in measurement["conditions"]}
     if WITHOUT not in entries:
         return []
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    masks: dict[tuple[str, str], dict[str, Any]] = {}
     for name, entry in entries.items():
         spec = entry["spec"]
         mask = spec.get("mask") or {"semantics": "", "profile": {"kind": ""}}
@@ -153,18 +164,18 @@ def masks_of(one: Mapping[str, Any]) -> list[dict[str, Any]]:
             continue
         parameter, title = PROFILES[kind]
         points = {NOTHING[parameter]: entries[WITHOUT], profile[parameter]: entry}
-        for sweep in one["sweeps"].values():
+        for sweep in measurement["sweeps"].values():
             if sweep["key"] == f"mask.profile.{parameter}":
                 points |= {row["value"]: row for row in sweep["rows"] if row["condition"] == name}
-        found[kind] = {
+        masks[kind] = {
             "condition": name,
             "shape": profile["kind"] if mask["semantics"] == "additive" else mask["semantics"],
             "title": f"{title} ({name})",
             "parameter": parameter,
             "at": profile[parameter],
             "points": [
-                {"value": value, "cells": cells_of(points[value], one["is_decoder"])}
+                {"value": value, "cells": cells_of(points[value], measurement["is_decoder"])}
                 for value in sorted(points)
             ],
         }
-    return [found[kind] for kind in PROFILES if kind in found]
+    return [masks[kind] for kind in PROFILES if kind in masks]

@@ -25,24 +25,24 @@ def source_of(source: Mapping[str, Any]) -> str:
     return words.get(source["kind"], source["kind"]).format(**source)
 
 
-def verified(found: Mapping[str, Any]) -> dict[str, Any]:
+def verified(verification: Mapping[str, Any]) -> dict[str, Any]:
     """What a model's comparison with the library says, for the page.
 
     Parameters
     ----------
-    found
-        Of its ``verification.json``.
+    verification
+        What its ``verification.json`` holds.
     """
-    differences = [check["difference"] for check in found["checks"]]
-    compared = [one for one in differences if one is not None]
-    of_position = (Need.TABLE, Need.ROTATION)  # how positions come in is no lack
+    differences = [check["difference"] for check in verification["checks"]]
+    compared = [difference for difference in differences if difference is not None]
+    of_position = (Need.TABLE, Need.ROTATION)  # how positions enter a model is no lack
     return {
-        "library": found["library"],
+        "library": verification["library"],
         "checks": f"{len(compared)}",
         "largest": typographic(f"{max(compared, default=0):.1e}"),
         "lacks": [
             f"{need}: {reason}"
-            for need, reason in found["can"].items()
+            for need, reason in verification["can"].items()
             if reason and need not in of_position
         ],
     }

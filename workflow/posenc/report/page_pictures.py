@@ -40,14 +40,14 @@ class Pictures:
         Returns
         -------
         dict
-            ``svg``; its width in pixels, and that to its height; whether it has values; whether its
-            lines are a picture, which stays on white.
+            ``svg``; its width in pixels, and its ratio to the height; whether it has values;
+            whether its lines are a bitmap, which stays on white.
         """
         width, height = (float(part) for part in _found(r'viewBox="0 0 (\S+) (\S+)"', svg))
         body = re.sub(r"^<svg[^>]*>|<style>.*?</style>|<defs />", "", svg.strip(), flags=re.S)
         body = re.sub(r"data:image/png;base64,([^\"]+)", _smaller, body)
         body = re.sub(r'style="([^"]*)"', self._look, body).replace(" />", "/>")
-        # Parts have the names of their own figure.
+        # The names of parts have the number of their figure.
         self.count += 1
         body = re.sub(r'(?<= id=")(?=d\d+")|(?<="#)(?=d\d)|(?<=url\(#)', f"f{self.count}", body)
         opened = f'<svg viewBox="0 0 {width:g} {height:g}" role="img"'
@@ -66,7 +66,7 @@ class Pictures:
     def css(self) -> str:
         """The style sheet of the looks."""
         return "\n".join(
-            f".{name}{{{re.sub('#[0-9a-f]{6}', lambda found: themed(found[0]), look)}}}"
+            f".{name}{{{re.sub('#[0-9a-f]{6}', lambda match: themed(match[0]), look)}}}"
             for look, name in self.looks.items()
         )
 
@@ -96,9 +96,9 @@ def on_dark(colour: str) -> str:
     return mixed
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(first: str, second: str) -> float:
     """Ratio of luminances, from 1 to 21 (WCAG 2, "contrast ratio")."""
-    darker, lighter = sorted(_luminance(colour) for colour in (one, other))
+    darker, lighter = sorted(_luminance(colour) for colour in (first, second))
     return (lighter + 0.05) / (darker + 0.05)
 
 
@@ -113,11 +113,11 @@ def _luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def _smaller(found: re.Match[str]) -> str:
+def _smaller(match: re.Match[str]) -> str:
     """A picture in a smaller format."""
-    with Image.open(io.BytesIO(base64.b64decode(found[1]))) as picture:
+    with Image.open(io.BytesIO(base64.b64decode(match[1]))) as picture:
         webp = io.BytesIO()
-        # So many colours are told apart by no eye, and take a third less.
+        # No eye tells more colours apart, and these take a third less.
         whole = picture.convert("RGBA")
         mode = "RGB" if whole.getchannel("A").getextrema() == (255, 255) else "RGBA"
         few = whole.convert(mode).quantize(COLOURS, dither=Image.Dither.NONE).convert(mode)

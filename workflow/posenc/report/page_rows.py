@@ -15,9 +15,9 @@ from posenc.report.records import ALL_DECODERS, LONG, Numbers, Place, Results
 from posenc.report.words import label
 
 NAMES = ("name", "variant", "condition", "level", "task", "scheme", "tokenizer", "label")
-"""What an item of a list is called by, where it has a name."""
+"""Keys of the name of an item in a list, where it has one."""
 ASIDE = ("provenance", "run", "spec", "parameters", "training", "sha256")
-"""Parts of a measurement that are no results."""
+"""Parts of a measurement that are not results."""
 
 
 class MissingError(ValueError):
@@ -38,7 +38,7 @@ def collect(results: Results) -> dict[Place, Entry]:
     except (KeyError, TypeError, IndexError) as error:
         raise MissingError(_culprit(results, error)) from error
     check(numbers)
-    found: dict[Place, Entry] = {}
+    entries: dict[Place, Entry] = {}
     known = (*results.study["conditions"], *SPOKEN_CONDITIONS, *SPOKEN_LONG)
     for key, place in numbers.places.items():
         if place.condition not in known and place.measurement == "extrapolation":
@@ -46,16 +46,16 @@ def collect(results: Results) -> dict[Place, Entry]:
             quantity = ".".join(filter(None, (place.condition, place.quantity)))
             place = replace(place, condition="", quantity=quantity)
         if place.measurement != "constant":
-            found.setdefault(place, numbers[key])
-    for place, entry in [*_series(results), *_others(results, found)]:
-        found.setdefault(place, entry)
-    for place, entry in found.items():
+            entries.setdefault(place, numbers[key])
+    for place, entry in [*_series(results), *_others(results, entries)]:
+        entries.setdefault(place, entry)
+    for place, entry in entries.items():
         if isinstance(entry, Number):
             numbers_of = [entry.value, *({entry.low, entry.high} - {None})]
             whole = (entry.low is None) == (entry.high is None)
             if not whole or not all(_is_finite(value) for value in numbers_of):
                 raise MissingError(f"{place} is no number: {entry}")
-    return found
+    return entries
 
 
 def _is_finite(value: Any) -> bool:
@@ -69,16 +69,18 @@ def _culprit(results: Results, error: Exception) -> str:
         collection.collect(bare)
     except (KeyError, TypeError, IndexError) as own:
         return f"the study lacks {own}"
-    for one in results.measurements:
+    for measurement in results.measurements:
         try:
-            collection.collect(replace(bare, measurements=[one]))
+            collection.collect(replace(bare, measurements=[measurement]))
         except (KeyError, TypeError, IndexError) as own:
-            run = ".".join(str(part) for part in one["run"].values())
-            return f"the measurement {one['measurement']} of {run or 'the study'} lacks {own}"
-    for one in results.trainings:
-        lacking = [key for key in TRAINING if key not in one]
+            run = ".".join(str(part) for part in measurement["run"].values())
+            return (
+                f"the measurement {measurement['measurement']} of {run or 'the study'} lacks {own}"
+            )
+    for training in results.trainings:
+        lacking = [key for key in TRAINING if key not in training]
         if lacking:
-            return f"the training of {one['model']} lacks {', '.join(lacking)}"
+            return f"the training of {training['model']} lacks {', '.join(lacking)}"
     return f"a measurement lacks {error}"
 
 
@@ -87,40 +89,41 @@ def _series(results: Results) -> Iterator[tuple[Place, Entry]]:
 
     Quantities that are null are undefined there and left out, as in the figures.
     """
-    for one in results.of("conditions"):
-        for sweep, content in one["sweeps"].items():
+    for measurement in results.of("conditions"):
+        for sweep, content in measurement["sweeps"].items():
             for row in content["rows"]:
                 for name, value in row.items():
                     if isinstance(value, Mapping):
                         quantity = f"sweep.{sweep}.{row['value']:g}.{name}"
-                        yield _place(one, quantity, row["condition"]), estimate(value)
-    for one in results.of("extrapolation"):
-        for condition in one.get("conditions") or ():
+                        yield _place(measurement, quantity, row["condition"]), estimate(value)
+    for measurement in results.of("extrapolation"):
+        for condition in measurement.get("conditions") or ():
             for bucket in condition["buckets"]:
                 quantity = f"positions.{bucket['from']}–{bucket['to'] - 1}.nll_per_token"
-                place = _place(one, quantity, condition["condition"])
+                place = _place(measurement, quantity, condition["condition"])
                 yield place, estimate(bucket["nll_per_token"])
 
 
-def _place(one: Mapping[str, Any], quantity: str, condition: str = "") -> Place:
-    """The place of a number of a measurement; of its own condition, or of one that it is given."""
-    run = one["run"]
+def _place(measurement: Mapping[str, Any], quantity: str, condition: str = "") -> Place:
+    """The place of a measurement's number, under its own condition or the given one."""
+    run = measurement["run"]
     return Place(
         run.get("model", run.get("matrix", "")), run.get("dataset", ""),
-        run.get("condition", condition), one["measurement"], quantity, (one["file"],),
+        run.get("condition", condition), measurement["measurement"], quantity,
+        (measurement["file"],),
     )  # fmt: skip
 
 
-def _others(results: Results, found: Mapping[Place, Entry]) -> Iterator[tuple[Place, Entry]]:
+def _others(results: Results, entries: Mapping[Place, Entry]) -> Iterator[tuple[Place, Entry]]:
     """All estimates of measurements of which no number has a key."""
-    known = {place.measurement for place in found}
-    for one in results.measurements:
-        if one["measurement"] in known:
+    known = {place.measurement for place in entries}
+    for measurement in results.measurements:
+        if measurement["measurement"] in known:
             continue
-        if one["status"] != "measured":
-            yield _place(one, "all"), NotRun(one["reason"])
-        for path, entry in estimates(one):
-            yield _place(one, ".".join(path)), entry
+        if measurement["status"] != "measured":
+            yield _place(measurement, "all"), NotRun(measurement["reason"])
+        for path, entry in estimates(measurement):
+            yield _place(measurement, ".".join(path)), entry
 
 
 def estimates(value: Any) -> Iterator[tuple[tuple[str, ...], Number]]:
@@ -152,7 +155,7 @@ def rows_of(results: Results) -> dict[Place, Entry]:
     Returns
     -------
     dict
-        Without what a document may speak of and the study does not have.
+        Without what a document may speak of but the study lacks.
 
     Raises
     ------
@@ -160,17 +163,17 @@ def rows_of(results: Results) -> dict[Place, Entry]:
         If a number that the study should have is not there.
     """
     study = results.study
-    found = collect(results)
+    entries = collect(results)
     longer = study["study"]["extrapolation"] or {"conditions": []}
     conditions = {"", *study["conditions"], *longer["conditions"]}
     models = {"", ALL_DECODERS, *study["models"], *study["matrices"], *study["schemes"]}
     rows = {
         place: entry
-        for place, entry in found.items()
+        for place, entry in entries.items()
         if is_asked(study, place, entry)
         and (
             isinstance(entry, Number)
-            # Of what a study does not have there is nothing to say; nor of what a mask is not.
+            # There is nothing to say of what a study lacks, nor of what a mask is not.
             or (
                 place.model in models
                 and place.condition in conditions

@@ -20,7 +20,7 @@ GROUPS = {
 """Columns of text that go together: what a row is of, and what it says."""
 SHOWN = ("shown", "shown_low", "shown_high")
 TEXTS = (*GROUPS["run"], *GROUPS["what"], *SHOWN)
-"""Columns of text: empty where there is none, as a reason of a number that was measured."""
+"""Columns of text: empty where there is none, such as the reason of a measured number."""
 VALUES = ("value", "low", "high")
 """Columns of numbers in all digits: None where there is none."""
 
@@ -85,10 +85,10 @@ def packed(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
     Examples
     --------
     >>> row = {**dict.fromkeys(TEXTS, ""), **dict.fromkeys(VALUES), "model": "gpt2", "value": 2.0}
-    >>> made = packed({"loss": [row], "further": [row]})
-    >>> made["texts"], made["groups"]["run"], made["tables"]
+    >>> data = packed({"loss": [row], "further": [row]})
+    >>> data["texts"], data["groups"]["run"], data["tables"]
     (['gpt2', ''], [[0, 1, 1, 1, 1]], {'loss': [0], 'further': [0]})
-    >>> made["columns"]["run"], made["columns"]["value"], made["columns"]["low"]
+    >>> data["columns"]["run"], data["columns"]["value"], data["columns"]["low"]
     ([0], [2.0], [None])
     """
     texts: dict[str, int] = {}
@@ -116,7 +116,7 @@ def packed(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
             indices[name].append(known[key])
     return {
         "texts": list(texts),
-        "groups": {name: [list(cells) for cells in found] for name, found in groups.items()},
+        "groups": {name: [list(cells) for cells in distinct] for name, distinct in groups.items()},
         "columns": {**columns, "run": steps(columns["run"])},
         "tables": {name: steps(rows) for name, rows in indices.items()},
     }
@@ -130,7 +130,7 @@ def steps(numbers: Sequence[int]) -> list[int]:
     >>> steps([4, 4, 5, 2])
     [4, 0, 1, -3]
     """
-    return [one - before for one, before in zip(numbers, [0, *numbers], strict=False)]
+    return [number - before for number, before in zip(numbers, [0, *numbers], strict=False)]
 
 
 def embedded_json(value: Any) -> str:

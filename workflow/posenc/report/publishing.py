@@ -31,18 +31,18 @@ def publish(study: str, root: Path) -> Path:
     ArtifactError
         If there is no paper, or it is too large for git.
     """
-    made = root / f"data/studies/{study}/pdf/{PAPER}.pdf"
-    if not made.exists():
+    paper = root / f"data/studies/{study}/pdf/{PAPER}.pdf"
+    if not paper.exists():
         raise ArtifactError(
-            f"{made.relative_to(root)} is missing: let studies.{study}.documents list {PAPER!r}, "
+            f"{paper.relative_to(root)} is missing: let studies.{study}.documents list {PAPER!r}, "
             f"and run `snakemake` where LaTeX is installed"
         )
-    if (size := made.stat().st_size) > MOST:
+    if (size := paper.stat().st_size) > MOST:
         raise ArtifactError(
-            f"{made.relative_to(root)} has {size:,} bytes, more than the {MOST:,} that git is to "
+            f"{paper.relative_to(root)} has {size:,} bytes, more than the {MOST:,} that git is to "
             f"keep: let it show fewer figures"
         )
     target = root / f"docs/{PAPER}-{study}.pdf"
     with atomic_file(target) as temporary:
-        shutil.copyfile(made, temporary)
+        shutil.copyfile(paper, temporary)
     return target

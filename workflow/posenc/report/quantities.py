@@ -1,4 +1,4 @@
-"""What a study has of numbers, measurement by measurement, and how they are written."""
+"""The numbers of a study, measurement by measurement, and how they are written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from posenc.conditions.positions import ROTATION, TABLE
 
 INTACT = "intact"
 HEADLINE_CONDITIONS = (INTACT, "zero")
-"""The documents speak of these, also when a study lacks one."""
+"""The documents speak of these, even when a study lacks one."""
 SPOKEN_CONDITIONS = (
     *HEADLINE_CONDITIONS,
     "mean",
@@ -107,22 +107,22 @@ def training_facts(training: Mapping[str, Any]) -> dict[str, Entry]:
 def spread(entries: Sequence[Entry]) -> dict[str, Entry]:
     """Mean, standard deviation (of n - 1) and least of the numbers among entries."""
     values = [entry.value for entry in entries if isinstance(entry, Number)]
-    found: dict[str, Entry] = dict.fromkeys(OVER_DECODERS, NotRun("no decoder has this number"))
+    summary: dict[str, Entry] = dict.fromkeys(OVER_DECODERS, NotRun("no decoder has this number"))
     if values:
-        found["mean"], found["least"] = Number(statistics.fmean(values)), Number(min(values))
-        found["sd"] = NotRun("one decoder in this study")
+        summary["mean"], summary["least"] = Number(statistics.fmean(values)), Number(min(values))
+        summary["sd"] = NotRun("one decoder in this study")
     if len(values) > 1:
-        found["sd"] = Number(statistics.stdev(values))
-    return found
+        summary["sd"] = Number(statistics.stdev(values))
+    return summary
 
 
 def model_roles(study: Mapping[str, Any]) -> dict[str, str | None]:
     """The first encoder, decoder and rotary decoder of a study; None where it has none."""
     models = [(name, study["models"][name]) for name in study["study"]["models"]]
     kinds = {
-        "encoder": [name for name, one in models if not one["is_decoder"]],
-        "decoder": [name for name, one in models if one["is_decoder"]],
-        "rotary_decoder": [name for name, one in models if one["positions"] == ROTATION],
+        "encoder": [name for name, model in models if not model["is_decoder"]],
+        "decoder": [name for name, model in models if model["is_decoder"]],
+        "rotary_decoder": [name for name, model in models if model["positions"] == ROTATION],
     }
     return {role: names[0] if names else None for role, names in kinds.items()}
 
@@ -147,13 +147,13 @@ def decoders(study: Mapping[str, Any]) -> list[str]:
 
 def seeds(study: Mapping[str, Any]) -> list[str]:
     """The first of the :func:`decoders`, and those that differ from it in their seed alone."""
-    found = decoders(study)
-    sources = [{**study["models"][name]["source"], "seed": None} for name in found]
-    return [name for name, one in zip(found, sources, strict=True) if one == sources[0]]
+    names = decoders(study)
+    sources = [{**study["models"][name]["source"], "seed": None} for name in names]
+    return [name for name, source in zip(names, sources, strict=True) if source == sources[0]]
 
 
 def weights_of(study: Mapping[str, Any], model: str) -> str:
-    """What published values call a model's weights, or a table of positions, by; or nothing."""
+    """What published values call a model's weights, or a table of positions; or nothing."""
     if model in study["matrices"]:
         return f"matrix.{model}"
     source = study["models"].get(model, {"source": {"kind": None}})["source"]
@@ -183,8 +183,8 @@ def missing_roles(study: Mapping[str, Any]) -> list[str]:
 
 
 def not_of_parts(study: Mapping[str, Any]) -> dict[tuple[str, str], str]:
-    """What is not measured of the parts of checkpoints of a study, by part and measurement."""
-    parts = [name for name, one in study["matrices"].items() if one.get("n_heads")]
+    """Why parts of a study's checkpoints lack measurements, by part and measurement."""
+    parts = [name for name, matrix in study["matrices"].items() if matrix.get("n_heads")]
     kinds = [
         kind
         for kind, facts in study["measurements"].items()

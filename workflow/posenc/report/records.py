@@ -1,4 +1,4 @@
-"""What documents are typeset from; and a number that one may print, or why there is none."""
+"""What documents are typeset from, and numbers that they may print, or why there are none."""
 
 from __future__ import annotations
 

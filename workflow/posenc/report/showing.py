@@ -1,4 +1,4 @@
-"""A number traced back: its interval, its file, and the job that made this, with what that read."""
+"""A number traced back: its interval, its file, and the job that made the file, with its inputs."""
 
 from __future__ import annotations
 
@@ -91,7 +91,11 @@ def described(
 
 
 def _share(results: Results, files: Iterable[str]) -> str:
-    shares = {one.get("confidence") for one in results.measurements if one["file"] in files}
+    shares = {
+        measurement.get("confidence")
+        for measurement in results.measurements
+        if measurement["file"] in files
+    }
     return "".join(f", {100 * share:.4g} %" for share in shares if share)
 
 
@@ -106,11 +110,13 @@ def _maker(
 
 def _suggested(key: str, numbers: Mapping[str, Entry]) -> str:
     """Measured numbers that have all words of an unknown key, or are like it; or where all are."""
-    known = [one for one, entry in numbers.items() if isinstance(entry, Number)]
+    known = [name for name, entry in numbers.items() if isinstance(entry, Number)]
     words = key.lower().replace(".", " ").split()
-    found = [one for one in known if words and all(word in one.lower() for word in words)]
-    found = found or difflib.get_close_matches(key, known, n=3)
-    if not found:
+    matches = [name for name in known if words and all(word in name.lower() for word in words)]
+    matches = matches or difflib.get_close_matches(key, known, n=3)
+    if not matches:
         return "; numbers.json in the study's folder has all keys"
-    more = [f"and {len(found) - MOST} more"] if len(found) > MOST else []
-    return "; did you mean one of these?" + "".join(f"\n  {one}" for one in [*found[:MOST], *more])
+    more = [f"and {len(matches) - MOST} more"] if len(matches) > MOST else []
+    return "; did you mean one of these?" + "".join(
+        f"\n  {line}" for line in [*matches[:MOST], *more]
+    )

@@ -76,28 +76,28 @@ def numbers_json(results: Results) -> dict[str, dict[str, Any]]:
 
     A study without documents has those that were measured; its page says what was not run.
     """
-    found: dict[str, dict[str, Any]] = {}
+    by_key: dict[str, dict[str, Any]] = {}
     numbers = collect(results, roles=False)
     for key, entry in numbers.items():
         if isinstance(entry, NotRun):
             if has_documents(results.study):
-                found[key] = {"not_run": entry.reason}
+                by_key[key] = {"not_run": entry.reason}
             continue
         if not is_asked(results.study, numbers.places[key], entry):
             continue
         shown = keys.written(entry.value, keys.decimals_of(entry))
-        found[key] = {"value": entry.value, "shown": shown}
+        by_key[key] = {"value": entry.value, "shown": shown}
         if entry.low is not None:
-            found[key] |= {"low": entry.low, "high": entry.high}
+            by_key[key] |= {"low": entry.low, "high": entry.high}
         if entry.rounding != FLOAT32:
-            found[key]["rounding"] = entry.rounding
-    return found
+            by_key[key]["rounding"] = entry.rounding
+    return by_key
 
 
 def studied(results: Results) -> dict[str, str]:
     """The names and words of the study, as LaTeX."""
     study = results.study["study"]
-    shares = sorted({one["confidence"] for one in results.measurements if "confidence" in one})
+    shares = sorted({m["confidence"] for m in results.measurements if "confidence" in m})
     words = {
         "name": display(study["name"]),
         "parameters": results.study["parameters"][:12],
@@ -105,7 +105,7 @@ def studied(results: Results) -> dict[str, str]:
         "authors": ", ".join(map(escape, results.study["authors"])),
         "confidence": " and ".join(rf"\qty{{{100 * share:.4g}}}{{\percent}}" for share in shares),
     }
-    titles = {name: one["title"] for name, one in results.study["models"].items()}
+    titles = {name: model["title"] for name, model in results.study["models"].items()}
     words["models"] = ", ".join(escape(t) if t else display(name) for name, t in titles.items())
     words |= library_versions(results)
     for kind in ("datasets", "conditions", "evaluated"):
@@ -132,11 +132,11 @@ def library_versions(results: Results) -> dict[str, str]:
 
     Of a semantics in several ranges, such as one for each implementation, the first is named.
     """
-    run = [one for one in results.versions["versions"] if one["status"] == "run"]
+    run = [release for release in results.versions["versions"] if release["status"] == "run"]
     words = {"versions": rf"\num{{{len(run)}}}"}
     for name in LINEAR:
-        found = evaluation_tables.ranges(results.versions, name)
-        ends = [escape(found[0][end]) for end in ("first", "last")] if found else ["none"]
+        spans = evaluation_tables.ranges(results.versions, name)
+        ends = [escape(spans[0][end]) for end in ("first", "last")] if spans else ["none"]
         words[f"versions.{name}"] = "--".join(ends)
     return words
 
@@ -159,7 +159,7 @@ def _numbers_tex(results: Results) -> str:
         for key, place in sorted(numbers.places.items())
         if isinstance(numbers[key], Number) and place.files
     ]
-    precision = note(one for m in results.measurements for one in precisions(m))
+    precision = note(p for m in results.measurements for p in precisions(m))
     return (
         environment()
         .get_template("numbers.tex.jinja")
@@ -202,7 +202,7 @@ def _numbers_tex(results: Results) -> str:
 
 
 def on_page(place: Place) -> str:
-    """The part of the page's address that leaves the rows of a place alone.
+    """The part of the page's address that shows only the rows of a place.
 
     Examples
     --------
@@ -213,7 +213,7 @@ def on_page(place: Place) -> str:
     condition = "" if place.measurement == "extrapolation" else place.condition
     filters = {"models": place.model, "data-sets": place.dataset, "conditions": condition}
     words = " ".join(filter(None, (place.measurement, place.quantity)))
-    return urlencode({name: one for name, one in filters.items() if one} | {"search": words})
+    return urlencode({name: value for name, value in filters.items() if value} | {"search": words})
 
 
 TABLES = {
@@ -252,13 +252,13 @@ def metrics(results: Results) -> dict[str, Any]:
         "similarity": ("embedding.cosine", "last.cosine", "last.baseline", "last.rescaled"),
         "perplexity": ("perplexity", "bits_per_byte", "delta_nll", "worse_than_uniform"),
     }
-    found: dict[str, Any] = {}
+    by_model: dict[str, Any] = {}
     for run in results.measurements:
         if run["status"] != "measured" or run["measurement"] not in headline:
-            continue  # of others below, or of the paper alone
+            continue  # others follow below, or are in the paper alone
         values = numbers_of(run)
         model, dataset, condition = (run["run"][part] for part in ("model", "dataset", "condition"))
-        place = found.setdefault(model, {}).setdefault(dataset, {}).setdefault(condition, {})
+        place = by_model.setdefault(model, {}).setdefault(dataset, {}).setdefault(condition, {})
         for key in headline[run["measurement"]]:
             scope = place.setdefault(run["measurement"], {})
             *outer, last = key.split(".")
@@ -268,7 +268,7 @@ def metrics(results: Results) -> dict[str, Any]:
     for run in results.of("conditions"):
         for condition, values in condition_facts(run).items():
             model, dataset = (run["run"][part] for part in ("model", "dataset"))
-            place = found.setdefault(model, {}).setdefault(dataset, {}).setdefault(condition, {})
+            place = by_model.setdefault(model, {}).setdefault(dataset, {}).setdefault(condition, {})
             place["conditions"] = {
                 key: _four_digits(values[key])
                 for key in ("last.cosine", "perplexity", "recovered")
@@ -276,7 +276,7 @@ def metrics(results: Results) -> dict[str, Any]:
             }
     for run in results.of("position_embeddings"):
         values = numbers_of(run)
-        found.setdefault(run["subject"], {})["positions"] = {
+        by_model.setdefault(run["subject"], {})["positions"] = {
             key: _four_digits(values[key]) for key in ("mae", "order_error")
         }
     for run in results.of("lags"):
@@ -285,16 +285,16 @@ def metrics(results: Results) -> dict[str, Any]:
             entry = values["profile_mean"]
             if len(comparison["run"]["models"]) == 1 and isinstance(entry, Number):
                 (model,), dataset = comparison["run"]["models"], comparison["run"]["dataset"]
-                place = found.setdefault(model, {}).setdefault(dataset, {})
+                place = by_model.setdefault(model, {}).setdefault(dataset, {})
                 place["lags"] = {"profile_mean": float(f"{entry.value:.4g}")}
     for training in results.trainings:
         loss = float(f"{training['final_validation_loss']:.4g}")
-        found.setdefault(training["model"], {})["training"] = {"final_validation_loss": loss}
-    return found
+        by_model.setdefault(training["model"], {})["training"] = {"final_validation_loss": loss}
+    return by_model
 
 
 def plots(results: Results) -> dict[str, str]:
-    """Tables for ``dvc plots`` as CSV, by file name: one of layers a run, one of perplexities."""
+    """Tables for ``dvc plots`` as CSV, by file name: layers of each run, and perplexities."""
     tables, perplexities = {}, []
     for run in results.measurements:
         if run["status"] != "measured" or run["measurement"] not in ("similarity", "perplexity"):

@@ -15,24 +15,26 @@ Versions = dict[str, list[str]]
 
 
 def _gathered(parts: Iterable[Mapping[str, str]]) -> Versions:
-    found: dict[str, set[str]] = {}
+    by_package: dict[str, set[str]] = {}
     for part in parts:
         for package, version in part.items():
-            found.setdefault(package, set()).add(version)
-    return {package: sorted(versions) for package, versions in sorted(found.items())}
+            by_package.setdefault(package, set()).add(version)
+    return {package: sorted(versions) for package, versions in sorted(by_package.items())}
 
 
 def versions_of(measurements: Sequence[Mapping[str, Any]]) -> Versions:
     """Versions that measurements say they were made with."""
-    return _gathered(one.get("provenance", {}).get("versions", {}) for one in measurements)
+    return _gathered(
+        measurement.get("provenance", {}).get("versions", {}) for measurement in measurements
+    )
 
 
 def receipts_of(study: str) -> dict[Path, Receipt]:
     """The receipts of a study's jobs, and of those that it shares with others, by path."""
     folders = (STUDIES / study / FOLDER, Path("data") / FOLDER)
     paths = (path for folder in folders for path in sorted(folder.rglob("*.json")))
-    found = {path: receipts.read(path) for path in paths}
-    return {path: receipt for path, receipt in found.items() if receipt is not None}
+    by_path = {path: receipts.read(path) for path in paths}
+    return {path: receipt for path, receipt in by_path.items() if receipt is not None}
 
 
 def of_study(study: str) -> Versions:

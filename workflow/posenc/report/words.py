@@ -51,13 +51,13 @@ WORDS: dict[str, Mapping[str, str]] = {
 }
 """The same, by measurement; they come before :data:`PARTS`."""
 NULLS = {"_control": "random table", "_shuffled": "shuffled rows"}
-"""What the ending of a quantity says of the table that it is of."""
+"""What the ending of a quantity says of its table."""
 
 
 def label(measurement: str, quantity: str) -> str:
     """A quantity in words.
 
-    A word that ends in ``_`` is of all quantities that go on with a number.
+    A word that ends in ``_`` is for all quantities that continue with a number.
 
     Examples
     --------

@@ -114,20 +114,22 @@ def computed_in(network, job: Job, runs: list[Run]) -> dict[str, dict[str, Any]]
     from posenc.capture.interventions import applied
 
     def samples() -> Iterator[Sample]:
-        for one in runs:
-            text = one.tokens
+        for capture_run in runs:
+            text = capture_run.tokens
             pack = next(packs_of(text.lengths, range(len(text.ids)), SAMPLE_TOKENS))
-            with applied(network, one.intervention):
+            with applied(network, capture_run.intervention):
                 yield Sample.of(network, [text.ids[index] for index in pack.documents])
 
     with in_float32(network):
         exact = list(samples())
     faster(network)
-    found = {}
-    for one, ours, reference in zip(runs, samples(), exact, strict=True):
-        found[one.name] = {"mode": "fast", **ours.error(reference)}
-        print(f"{one.name} in bfloat16: {said(found[one.name])}", file=sys.stderr)
-    return found
+    precisions = {}
+    for capture_run, ours, reference in zip(runs, samples(), exact, strict=True):
+        precisions[capture_run.name] = {"mode": "fast", **ours.error(reference)}
+        print(
+            f"{capture_run.name} in bfloat16: {said(precisions[capture_run.name])}", file=sys.stderr
+        )
+    return precisions
 
 
 def said(error: dict[str, Any]) -> str:

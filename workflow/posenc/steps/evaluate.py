@@ -95,17 +95,17 @@ def main(
         "code": code_digest("posenc.steps.evaluate"),
     }
     sources = [(dataset, tokens / f"{dataset}.parquet", job.units) for dataset in job.datasets]
-    found = [
+    all_sources = [
         _Source(name, output / f"{name}.parquet", Tokens(path), units, common, digests, job)
         for name, path, units in [*sources, *([("long", long, job.long)] if long else [])]
     ]
     learned = {
         mask: read_mask(masks / f"{mask}.safetensors")[0]
-        for mask in sorted({mask for source in found for mask in source.masks()})
+        for mask in sorted({mask for source in all_sources for mask in source.masks()})
     }
     network = _Network(weights, job, threads, learned)
-    precision = computed_in(network, found)
-    for source in found:
+    precision = computed_in(network, all_sources)
+    for source in all_sources:
         if not source.is_due():
             continue
         digest = sha256_json({unit: source.identities[unit] for unit in source.todo})[:16]
@@ -194,7 +194,7 @@ class _Source:
     def table(self, rows: list[pa.Table]) -> pa.Table:
         """What is kept and what is new, in the order of the units."""
         table = pa.concat_tables(
-            [OUTCOMES.empty_table(), *(one.rows for one in self.kept.values()), *rows]
+            [OUTCOMES.empty_table(), *(kept.rows for kept in self.kept.values()), *rows]
         )
         order = {unit: place for place, unit in enumerate(self.units)}
         places = pa.array([order[unit] for unit in table["unit"].to_pylist()], pa.int32())
@@ -219,23 +219,23 @@ def computed_in(network: _Network, sources: list[_Source]) -> dict[str, dict[str
     """
     from posenc.models.rates import is_quicker_in_bfloat16
 
-    is_exact = network.job.precision == "exact" or not any(one.todo for one in sources)
+    is_exact = network.job.precision == "exact" or not any(s.todo for s in sources)
     if is_exact or not is_quicker_in_bfloat16(network.model):
-        return {one.name: {unit: {"mode": "exact"} for unit in one.todo} for one in sources}
+        return {s.name: {unit: {"mode": "exact"} for unit in s.todo} for s in sources}
 
     def samples(source: _Source) -> dict[str, dict[str, np.ndarray]]:
         packs = packs_of(source.text.lengths, source.chosen, SAMPLE_TOKENS)
         documents = np.array(next(packs).documents if len(source.chosen) else [], int)
         rows = _rows(network, source, documents)
-        found = {}
+        results = {}
         for unit in source.todo:
             mine = [row for row in rows if row["unit"] == unit]
-            found[unit] = {
+            results[unit] = {
                 "nll": np.concatenate([row["nll"] for row in mine] or [np.empty(0)]),
                 "cosine": np.sum([row["cosine"] for row in mine], axis=0),
                 "tokens": sum(row["tokens"] for row in mine),
             }
-        return found
+        return results
 
     exact = {source.name: samples(source) for source in sources}
     network.quicken()

@@ -77,8 +77,8 @@ def main(
             build(document, folder, named(document, read), dated(document))
         except LatexError as error:
             # What runs this has removed the output already.
-            found = f"; the last one that was built is {earlier}" if earlier.exists() else ""
-            raise LatexError(f"{error}{found}") from None
+            hint = f"; the last one that was built is {earlier}" if earlier.exists() else ""
+            raise LatexError(f"{error}{hint}") from None
         write_json(receipt, {"inputs": read, "pdf": sha256_file(built)})
     with atomic_file(output) as temporary:
         shutil.copyfile(built, temporary)
@@ -178,10 +178,10 @@ def named(document: Path, read: Mapping[str, str]) -> str:
     Before a commit there is none to name. ``posenc record`` writes the digest of the inputs into
     the record, so that ``git log -S DIGEST -- data/records`` finds the commit that came to be.
     """
-    found = commit(document.parent.parent)
-    if found and not found.endswith("+"):
-        return found
-    return f"{found} (inputs {inputs_digest(read)})".strip()
+    revision = commit(document.parent.parent)
+    if revision and not revision.endswith("+"):
+        return revision
+    return f"{revision} (inputs {inputs_digest(read)})".strip()
 
 
 def commit(folder: Path) -> str:
@@ -190,8 +190,8 @@ def commit(folder: Path) -> str:
     With a plus sign where something of it is changed and not committed; empty outside a checkout,
     or where git is not installed.
     """
-    found = _git(folder, "log", "-1", "--format=%H")[:12]
-    return f"{found}+" if found and _git(folder, "status", "--porcelain") else found
+    revision = _git(folder, "log", "-1", "--format=%H")[:12]
+    return f"{revision}+" if revision and _git(folder, "status", "--porcelain") else revision
 
 
 def dated(document: Path) -> str:
@@ -209,10 +209,10 @@ def _git(folder: Path, *arguments: str) -> str:
 
 def errors_in(log: str) -> list[str]:
     """The first errors of a log, each as file, line and message."""
-    found = re.findall(r"^(?:\./)?([^\s:]+\.\w+:\d+: .+)$", log, flags=re.MULTILINE)
-    found = found or re.findall(r"^! (.+)$", log, flags=re.MULTILINE)
+    errors = re.findall(r"^(?:\./)?([^\s:]+\.\w+:\d+: .+)$", log, flags=re.MULTILINE)
+    errors = errors or re.findall(r"^! (.+)$", log, flags=re.MULTILINE)
     # The last is TeX's own word that it stops there.
-    return [line for line in found if "==> Fatal error" not in line][:MOST_ERRORS]
+    return [line for line in errors if "==> Fatal error" not in line][:MOST_ERRORS]
 
 
 def last_lines(text: str) -> list[str]:
@@ -229,8 +229,8 @@ def holes_in(log: str) -> list[str]:
 
 def overfull_in(log: str) -> list[str]:
     """Boxes that stick out by more than a point."""
-    found = re.findall(r"^(Overfull \\\w+ \(([\d.]+)pt .*)$", log, flags=re.MULTILINE)
-    return [line for line, points in found if float(points) > 1]
+    boxes = re.findall(r"^(Overfull \\\w+ \(([\d.]+)pt .*)$", log, flags=re.MULTILINE)
+    return [line for line, points in boxes if float(points) > 1]
 
 
 if __name__ == "__main__":

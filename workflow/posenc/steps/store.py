@@ -22,17 +22,17 @@ def main(
 ) -> None:
     """Write the index of every run that is not current, and move its store into place."""
     job = read_section(config, Job)
-    for one in runs_of(job, model, weights, tokens, output):
+    for capture_run in runs_of(job, model, weights, tokens, output):
         # A store that a capture found damaged may look current from its index.
-        if is_captured(one, job) or not one.is_current(thorough=False):
+        if is_captured(capture_run, job) or not capture_run.is_current(thorough=False):
             try:
-                finish(one, job)
+                finish(capture_run, job)
             except ArtifactError:
                 # Snakemake would take the capture for done.
                 for part in partials(output).parent.glob(f"{model}.*.json"):
                     part.unlink()
                 raise
-        clean(one)
+        clean(capture_run)
     # What is left is of other inputs or code.
     shutil.rmtree(partials(output), ignore_errors=True)
 

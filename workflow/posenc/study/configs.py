@@ -1,7 +1,7 @@
 """What each job reads of ``params.yaml``, and which code it runs, as files in ``data/config``.
 
-What a rule reads is compared by content; so each is written only when it changed. They lie by
-phase: a stage of DVC's follows the folder of its own.
+What a rule reads is compared by content, so a file is written only when it changes. Each phase has
+a folder of its own, which its DVC stage follows.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from posenc.study.plan import (
 CONFIG = Path("data/config")
 PACKAGES = Path("data/packages")
 MEASURED, OTHERS = CONFIG / "measurements", CONFIG / "others"
-"""Of measurements, and of data sets and models that the active study does not name."""
+"""Of measurements; of data sets and models that the active study does not name."""
 
 
 def sections(params: Params) -> Iterator[tuple[Path, Any]]:
@@ -71,7 +71,7 @@ def sections(params: Params) -> Iterator[tuple[Path, Any]]:
 
 
 def of_parameters(params: Params) -> Iterator[tuple[Path, Any]]:
-    """Those that hold parts of ``params.yaml``."""
+    """The pairs that hold parts of ``params.yaml``."""
     for kind in ("datasets", "models"):
         for name, section in getattr(params, kind).items():
             for step, part in section.steps().items():
@@ -121,7 +121,7 @@ STEPS = {
 
 
 def of_step(params: Params, kind: str, name: str, step: str) -> Path:
-    """Where the part of ``params.yaml`` lies that a step of a data set or model reads.
+    """The file with the part of ``params.yaml`` that a step of a data set or model reads.
 
     Parameters
     ----------
@@ -186,7 +186,9 @@ def _measurement_job(params: Params, measurement: str, name: str) -> dict[str, A
     if MASKS in reads:
         evaluated = _evaluated(params, name)
         wanted = job["parameters"].get("conditions", evaluated)
-        job["conditions"] = {c: one.model_dump() for c, one in evaluated.items() if c in wanted}
+        job["conditions"] = {
+            c: condition.model_dump() for c, condition in evaluated.items() if c in wanted
+        }
     if {DATASETS, TOKENIZER, MASKS} <= {*reads}:
         job["documents"] = study.evaluation_of(name).documents
     if MEASUREMENTS[measurement].learns:
@@ -195,10 +197,10 @@ def _measurement_job(params: Params, measurement: str, name: str) -> dict[str, A
 
 
 def _suited(params: Params, name: str, conditions: Iterable[str]) -> dict[str, Condition]:
-    """By name, those conditions that are for a model."""
+    """The conditions that are for a model, by name."""
     model = params.models[name]
     return {
-        # Which kind of model a condition is for is nothing that it does.
+        # `only` says which models a condition is for, not what it does.
         c: params.conditions[c].model_copy(update={"only": None})
         for c in conditions
         if params.conditions[c].is_for(model.is_decoder, model.positions)
@@ -206,19 +208,19 @@ def _suited(params: Params, name: str, conditions: Iterable[str]) -> dict[str, C
 
 
 def _evaluated(params: Params, name: str) -> dict[str, Condition]:
-    """By name, the conditions that a model of the study is evaluated under."""
+    """The conditions that a model of the study is evaluated under, by name."""
     return _suited(params, name, params.study.evaluation_of(name).evaluated)
 
 
 def _scheme_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
-    """What the jobs of a model read that is only probed."""
+    """What the jobs of a model that is only probed read."""
     study, model = params.study, params.models[name]
     yield (
         CONFIG / "tokens" / "tokenize" / f"{name}.json",
         {
             "texts": {
-                one: _text(model.reading, one, params.datasets[one].evaluation)
-                for one in study.datasets
+                dataset: _text(model.reading, dataset, params.datasets[dataset].evaluation)
+                for dataset in study.datasets
             }
         },
     )
@@ -239,7 +241,7 @@ def _experiment_jobs(params: Params) -> Iterator[tuple[Path, Any]]:
     for kind in params.study.experiments.kinds:
         section = experiment(params, kind)
         apart = set(Trials.model_fields)
-        # A further seed leaves the trials of the others as they are.
+        # Adding a seed leaves the trials of the other seeds as they are.
         job: dict[str, Any] = {"parameters": section.model_dump(exclude=apart)}
         if EXPERIMENTS[kind].reads == (LABELLED,):
             job["evaluation"] = params.datasets[section.dataset].evaluation.model_dump()
@@ -262,7 +264,7 @@ def _experiment_jobs(params: Params) -> Iterator[tuple[Path, Any]]:
 
 
 def _places(params: Params, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Files of what an experiment's trials read, and what is a model's own in them."""
+    """Files that an experiment's trials read, and the part of each that is a model's own."""
     if kind not in OF_MODELS:
         yield f"{NO_MODEL}.json", {}
         return
@@ -282,22 +284,25 @@ def _texts(params: Params, name: str) -> dict[str, Any]:
     """All texts that a study gives to a model: those of its evaluation, and the others."""
     study = params.study
     text = functools.partial(_text, params.models[name].reading)
-    found = {
-        "tokenize": {one: text(one, params.datasets[one].evaluation) for one in study.datasets}
+    texts = {
+        "tokenize": {
+            dataset: text(dataset, params.datasets[dataset].evaluation)
+            for dataset in study.datasets
+        }
     }
     if study.calibration is None:
-        return found
+        return texts
     data = params.datasets[study.calibration]
     assert data.calibration is not None  # the study was checked
-    found["texts"] = {CALIBRATION: text(study.calibration, data.calibration)}
+    texts["texts"] = {CALIBRATION: text(study.calibration, data.calibration)}
     if (beyond := study.extrapolation) is not None:
         longer = data.evaluation.model_copy(update={"documents": beyond.documents})
-        found["texts"][LONG] = text(study.calibration, longer, max_tokens=beyond.tokens)
-    return found
+        texts["texts"][LONG] = text(study.calibration, longer, max_tokens=beyond.tokens)
+    return texts
 
 
 def _condition_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
-    """What the jobs read that evaluate a model under all conditions of the study."""
+    """What the jobs that evaluate a model under all conditions of the study read."""
     study, model = params.study, params.models[name]
     section, reading = params.parameters.conditions, model.reading.model_dump()
 
@@ -308,11 +313,11 @@ def _condition_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
 
     named: set[str] = set()
     own = study.evaluation_of(name)
-    conditions = {c: unit(one) for c, one in _evaluated(params, name).items()}
+    conditions = {c: unit(spec) for c, spec in _evaluated(params, name).items()}
     beyond = study.extrapolation
     goes_beyond = beyond and model.is_decoder and model.max_tokens < beyond.tokens
     longer = beyond.conditions if beyond and goes_beyond else []
-    long = {c: unit(one) for c, one in _suited(params, name, longer).items()}
+    long = {c: unit(spec) for c, spec in _suited(params, name, longer).items()}
     sweeps, units = {}, dict(conditions)
     for name_of_sweep in own.sweeps if model.is_decoder else []:
         sweep = params.sweeps[name_of_sweep]
@@ -347,14 +352,14 @@ def _condition_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
         },
     )
     parameters = section.model_dump()
-    controls = {c: one for c, one in parameters["controls"].items() if c in conditions}
+    controls = {c: control for c, control in parameters["controls"].items() if c in conditions}
     yield (
         MEASURED / "conditions" / f"{name}.json",
         {
             "parameters": {**parameters, "controls": controls},
             "extrapolation": beyond and beyond.model_dump(),
             "datasets": study.datasets,
-            "conditions": {c: one["condition"] for c, one in conditions.items()},
+            "conditions": {c: evaluation["condition"] for c, evaluation in conditions.items()},
             "sweeps": sweeps,
         },
     )
@@ -367,7 +372,7 @@ def masks_of(params: Params, model: str) -> list[str]:
 
 
 def materialize(params: Params) -> None:
-    """Write every section that changed to ``data/config``, and remove what is none.
+    """Write every section that changed to ``data/config``, and remove all other files.
 
     DVC's first stage does the same, and the others wait for it.
     """
@@ -383,7 +388,7 @@ def materialize(params: Params) -> None:
 
 
 def link_packages(params: Params) -> None:
-    """Show DVC the installed packages, of which another version is another result.
+    """Show DVC the installed packages: another version counts as another result.
 
     Each is a link to the file in which the installed package names its version.
     """
@@ -399,19 +404,19 @@ def link_packages(params: Params) -> None:
 
 
 def foresee(params: Params, folder: Path) -> dict[str, str]:
-    """Write what ``data/config`` would hold and does not, in a folder apart.
+    """Write what ``data/config`` would hold but does not, to a separate folder.
 
     Parameters
     ----------
     params
         The parameters.
     folder
-        Where; what is there goes.
+        Where to write; what is there is removed.
 
     Returns
     -------
     dict
-        By path in the folder, the path that it stands for.
+        The path that each file stands for, by its path in the folder.
     """
     shutil.rmtree(folder, ignore_errors=True)
     planned = {}
@@ -424,30 +429,30 @@ def foresee(params: Params, folder: Path) -> dict[str, str]:
 
 
 def is_edited(params: Params) -> bool:
-    """Whether ``data/config`` holds something else than what it would be given now."""
+    """Whether ``data/config`` differs from what would be written now."""
     return any(not holds_json(path, value) for path, value in sections(params))
 
 
 def facts(params: Params) -> dict[str, Any]:
-    """What tables and documents say of the active study."""
-    found = _facts(params)
-    # Whatever a measurement of the study depends on: documents carry it.
+    """What tables and documents say about the active study."""
+    study_facts = _facts(params)
+    # All that a measurement of the study depends on; documents carry its digest.
     more = [params.activations, params.parameters]
     more += [experiment(params, kind) for kind in params.study.experiments.kinds]
-    digest = sha256_json([found, *(section.model_dump() for section in more)])
-    # Words and documents say nothing about what was measured: they are no part of the digest.
-    about = {name: said for name, said in params.about.items() if name in found["conditions"]}
+    digest = sha256_json([study_facts, *(section.model_dump() for section in more)])
+    # Words and documents do not affect what was measured, so the digest leaves them out.
+    about = {name: said for name, said in params.about.items() if name in study_facts["conditions"]}
     shown = {
         "labels": params.figures.style.labels, "about": about,
         "documents": list(params.study.documents),
     }  # fmt: skip
-    return {**found, **shown, "parameters": digest}
+    return {**study_facts, **shown, "parameters": digest}
 
 
 def _facts(params: Params) -> dict[str, Any]:
     active = params.study
     return {
-        # What it chose is below, in full.
+        # What the study chose is below, in full.
         "study": {
             **active.model_dump(exclude={"measurements", "parameters", "figures", "documents"}),
             "title": active.title or active.name,

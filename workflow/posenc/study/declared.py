@@ -1,6 +1,6 @@
 """What can be measured and trained: the folders that declare a measurement or an experiment.
 
-This is the only place that looks for them. Steps import their own declaration alone, so that a new
+This is the only place that looks for them. Each step imports only its own declaration, so a new
 one leaves the code of all others as it is; documents read what ``data/config/study.json`` says.
 """
 
@@ -33,14 +33,14 @@ D = TypeVar("D")
 
 
 def _declarations(package: ModuleType, kind: type[D], attribute: str, file: str) -> dict[str, D]:
-    """By name, what the folders of a package declare in a file.
+    """What the folders of a package declare in a file, by name.
 
     Raises
     ------
     ValueError
-        If a measurement is not called as its folder is.
+        If a measurement's name is not that of its folder.
     """
-    found = {}
+    declarations = {}
     for name, module in discovered(package.__name__, file).items():
         declared = getattr(module, attribute, None)
         if isinstance(declared, kind):
@@ -49,8 +49,8 @@ def _declarations(package: ModuleType, kind: type[D], attribute: str, file: str)
                     f"{module.__name__} declares the measurement {called!r}: call it {name!r}, as "
                     "its folder"
                 )
-            found[name] = declared
-    return found
+            declarations[name] = declared
+    return declarations
 
 
 def _kinds(
@@ -77,9 +77,9 @@ OPTIONAL = tuple(
     for name, declared in MEASUREMENTS.items()
     if not declared.always and declared.parameters_of is None
 )
-"""Those that a study may choose."""
+"""Measurements that a study may choose."""
 FURTHER = tuple(name for name, declared in MEASUREMENTS.items() if declared.parameters_of)
-"""Those that a study has where it has their subjects."""
+"""Measurements that a study has where it has their subjects."""
 
 
 def _section(doc: str, name: str, base: type[Section], fields: dict[str, Any]) -> Any:
@@ -97,7 +97,7 @@ def _changes(section: type[Section]) -> Any:
 
 
 def _may_be_left_out(section: type[Section]) -> Any:
-    """What a field of a section is declared with: its defaults, or that it has to be there."""
+    """How a field of this section is declared: with its defaults, or as required."""
     if any(field.is_required() for field in section.model_fields.values()):
         return section, ...
     return section, Field(default_factory=section)
@@ -124,7 +124,7 @@ class _Chosen(Section):
 
 
 if TYPE_CHECKING:
-    # Their fields are those of what is declared, which a checker of types does not know.
+    # Their fields follow from the declarations, which a type checker does not know.
     Measurements: TypeAlias = Any
     Experiments: TypeAlias = Any
     Chosen: TypeAlias = Any
@@ -190,15 +190,15 @@ def place_of(kind: str, *names: str) -> str:
 
 
 def facts(measured: list[str]) -> dict[str, Any]:
-    """What documents say of the measurements and experiments that a study has.
+    """What documents say about the measurements and experiments that a study has.
 
-    Each with what a file of it is of, and the folder or file that holds it.
+    Each with what one file of it covers, and the folder or file that holds it.
     """
-    found = {}
+    entries = {}
     for name, declared in KINDS.items():
         if name not in measured:
             continue
-        found[name] = {**declared.facts(), "in": name}
+        entries[name] = {**declared.facts(), "in": name}
         for kind in set(getattr(declared, "also", ())) & set(measured):
-            found[kind] = {**declared.facts(), "in": name}
-    return found
+            entries[kind] = {**declared.facts(), "in": name}
+    return entries

@@ -9,15 +9,15 @@ from typing import Any
 from pydantic import ValidationError
 
 Place = Callable[[tuple], tuple[str, Any]]
-"""File and line of a key, and what is the same for all that is said there."""
+"""File and line of a key, and an identity that all that is said there shares."""
 
 
 CHOSEN = (("measurements",), ("figures",))
-"""Sections of parameters, of which a study has a list under the same key."""
+"""Sections of parameters that a study lists names of under the same key."""
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """What was meant by an unknown word, or all that there is."""
+    """What an unknown word probably meant, or all known words."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(sorted(known))}"
 
@@ -42,8 +42,8 @@ def explain(
     source
         Name of the file.
     place
-        Gives files and lines. Without it there are none, and a mistake in what several entries are
-        like is shown for each of them.
+        Gives files and lines. Without it there are none, and a mistake in what several entries
+        are like is shown for each of them.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def explain(
 
 
 def _mistakes(problems: list[Any], raw: Any) -> Iterator[tuple[Any, tuple]]:
-    """Problems and their paths: one of those that the alternatives of a union have with a value."""
+    """Problems and their paths; where a value fits no alternative of a union, only one of them."""
     known = _meant(problems, raw)
     for problem in problems:
         # A mapping is not meant to be one of the words that may stand in its place.
@@ -93,11 +93,13 @@ def _meant(problems: list[Any], raw: Any) -> set[tuple]:
     for problem in problems:
         if problem["type"] in paths:
             paths[problem["type"]].add(_path(problem["loc"], raw))
-    found = set()
+    misspelt = set()
     for *outer, name in paths["extra_forbidden"]:
         missing = [path[-1] for path in paths["missing"] if path[:-1] == tuple(outer)]
-        found |= {(*outer, meant) for meant in difflib.get_close_matches(str(name), missing, n=1)}
-    return found
+        misspelt |= {
+            (*outer, meant) for meant in difflib.get_close_matches(str(name), missing, n=1)
+        }
+    return misspelt
 
 
 def _text(problem: Any, schema: Callable[[], dict[str, Any]]) -> str:
@@ -125,7 +127,7 @@ def _text(problem: Any, schema: Callable[[], dict[str, Any]]) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value on one line; the beginning of a long one."""
+    """A value on one line; of a long one, the beginning."""
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 

@@ -52,7 +52,7 @@ class _Part:
 
     @property
     def keys(self) -> dict[str, Any]:
-        """What it says; nothing where it is no mapping, which validation explains."""
+        """What it says; empty if it is not a mapping, which validation reports."""
         return self.value if isinstance(self.value, dict) else {}
 
     def line(self, *keys: str) -> str:
@@ -101,9 +101,9 @@ class Layers:
         whole = {name: part for name, part in own.items() if not self._is_shelf(name, part)}
         for section, depth in DEPTHS.items():
             if not self._is_shelf(section, own.get(section, {})):
-                continue  # what is no mapping is explained by its validation
+                continue  # validation reports what is not a mapping
             shelf: dict[str, Any] = {}
-            # All of them first: one that a grid makes may be changed above it.
+            # List all first: a model that a grid makes may be changed above the grid.
             for key in list(self._entries(section)):
                 node = shelf
                 for name in key[1:depth]:
@@ -117,7 +117,7 @@ class Layers:
         return whole
 
     def place(self, location: tuple) -> tuple[str, Any]:
-        """Where a key is said, or the innermost mapping that should have it.
+        """Where a key is set, or the innermost mapping that should have it.
 
         Parameters
         ----------
@@ -127,7 +127,7 @@ class Layers:
         Returns
         -------
         tuple
-            File and line, and what is the same for all that is said there.
+            File and line, and an identity that all that is said there shares.
         """
         if location[:3] == ("figures", "style", "labels") and len(location) > 3:
             labelled = self._labels.get(location[3])
@@ -138,15 +138,15 @@ class Layers:
         if not parts:
             parts, rest = [_Part(self.own, (), self.own.value)], location
         places = [(part, *part.file.place((*part.at, *rest))) for part in parts]
-        # The first of those that go deepest into the entry: the nearest.
-        part, line, depth = max(places, key=lambda found: found[2] - len(found[0].at))
+        # Of those that go deepest into the entry, the first is the nearest.
+        part, line, depth = max(places, key=lambda place: place[2] - len(place[0].at))
         return f"{_shown(part.file)}:{line}", (part.file.path, (*part.at, *rest)[:depth])
 
     @staticmethod
     def _is_shelf(section: str, part: Any) -> bool:
         if section not in DEPTHS or not isinstance(part, dict):
             return False
-        return DEPTHS[section] == 1 or all(isinstance(one, dict) for one in part.values())
+        return DEPTHS[section] == 1 or all(isinstance(entry, dict) for entry in part.values())
 
     def _split(self, location: tuple) -> tuple[Key, tuple]:
         """The entry that a location leads to or into, and what is left of it."""
@@ -158,8 +158,8 @@ class Layers:
     def _take(self, file: YamlFile, value: Mapping[str, Any], inside: tuple = ()) -> None:
         """Note what a file says of entries."""
         for key, part in self._held(value):
-            found = self.parts.setdefault(key, [])
-            if inside and (others := [one for one in found if one.file.path != BUILT_IN]):
+            layers = self.parts.setdefault(key, [])
+            if inside and (others := [layer for layer in layers if layer.file.path != BUILT_IN]):
                 at = f"{file.path}:{file.place((*inside, *key))[0]}"
                 raise LayerError(
                     f"{at}: {'.'.join(key)} is defined in {others[0].line()} already: give one of "
@@ -167,7 +167,7 @@ class Layers:
                 )
             said = _Part(file, (*inside, *key), part)
             _check_texts(said, key)
-            found.append(said)
+            layers.append(said)
 
     def _held(self, value: Mapping[str, Any]) -> Iterator[tuple[Key, Any]]:
         """The entries of sections."""
@@ -178,7 +178,7 @@ class Layers:
                 if DEPTHS[section] == 1:
                     yield (section, name), part
                 else:
-                    yield from (((section, name, size), one) for size, one in part.items())
+                    yield from (((section, name, size), entry) for size, entry in part.items())
 
     def _take_study(self, path: Path) -> None:
         file = YamlFile(path)
@@ -207,17 +207,17 @@ class Layers:
         seen: set[Key] = set()
         for key in [key for key in self.parts if key[0] == section]:
             grid = self._grid(key) if section == "models" else None
-            for one in self._expanded(key, grid) if grid is not None else [key]:
-                if one not in seen:
-                    seen.add(one)
-                    yield one
+            for entry in self._expanded(key, grid) if grid is not None else [key]:
+                if entry not in seen:
+                    seen.add(entry)
+                    yield entry
 
     def _grid(self, key: Key) -> Any:
-        found = self._definition(key)
-        return found.get(GRID) if isinstance(found, dict) else None
+        definition = self._definition(key)
+        return definition.get(GRID) if isinstance(definition, dict) else None
 
     def _expanded(self, key: Key, grid: Any) -> Iterator[Key]:
-        """The models of a grid: a value more of its name for each, but none for the seed 0."""
+        """The models of a grid: each value is added to the name, except the seed 0."""
         at = next(part.line(GRID) for part in self._said(key) if GRID in part.keys)
         if not isinstance(grid, dict) or not all(
             isinstance(values, list) and values for values in grid.values()
@@ -243,12 +243,14 @@ class Layers:
                 yield from self._said(other, (*seen, key))
 
     def _definition(self, key: Key, seen: tuple[Key, ...] = ()) -> Any:
-        """An entry as its layers and what it is like say, before any grid."""
+        """An entry merged from its layers and what it is like, before any grid is expanded."""
         whole: Any = {}
         for part in self.parts[key]:
             if not isinstance(part.value, dict):
                 return part.value
-            value = {name: one for name, one in part.keys.items() if not _is_text(key, name)}
+            value = {
+                name: setting for name, setting in part.keys.items() if not _is_text(key, name)
+            }
             if (name := value.pop(LIKE, None)) is not None:
                 other = (*key[:-1], name)
                 if other in (*seen, key):
@@ -261,7 +263,7 @@ class Layers:
         return whole
 
     def _unlike(self, part: _Part, key: Key, name: str) -> str:
-        known = [one[-1] for one in self.parts if one[:-1] == key[:-1]]
+        known = [other[-1] for other in self.parts if other[:-1] == key[:-1]]
         what = f"{part.line(LIKE)}: {'.'.join(key)}.like names {name!r}"
         for (*_, grid), parts in self.parts.items():
             if name.startswith(f"{grid}_") and any(GRID in part.keys for part in parts):
@@ -305,7 +307,7 @@ def _shown(file: YamlFile) -> Path:
 
 
 def _check_texts(part: _Part, key: Key) -> None:
-    """Refuse what is no text where one is read here."""
+    """Refuse anything but a text where one is read here."""
     for name, value in part.keys.items():
         if (name == LIKE or _is_text(key, name)) and not isinstance(value, str):
             what = "the name of an entry" if name == LIKE else "a text"
@@ -320,15 +322,15 @@ def _is_text(key: Key, name: str) -> bool:
 
 
 def study_files(path: Path) -> list[Path]:
-    """The files of studies beside ``params.yaml``, in order; what editors leave there is none."""
+    """The files of studies beside ``params.yaml``, in order, without what editors leave there."""
     return sorted((path.parent / STUDIES).glob("[!.]*.yaml"))
 
 
 def merged(lower: Any, upper: Any, section: str) -> Any:
     """What two layers say of an entry.
 
-    Mappings are merged key by key, unless they are of different kinds. A study's keys are whole:
-    its mappings are of names.
+    Mappings are merged key by key, unless they are of different kinds. A study's keys are
+    replaced whole: its mappings are of names.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """An older ``params.yaml`` as the one of today: plain YAML, and a file for each study.
 
-Older files had anchors, all conditions and all studies. What a file said stays, value by value;
+Older files had anchors, all conditions and all studies. All values of the old file stay;
 its comments do not, so it is kept beside the new one.
 """
 
@@ -25,7 +25,7 @@ from posenc.study.params import Params, ParamsError, load, validate
 from posenc.study.switch import StudyError
 
 BEFORE = ".before"
-"""What the file and the folder of before are called then: ``params.before.yaml``."""
+"""Added to the names of the old file and the old folder: ``params.before.yaml``."""
 
 
 def migrate(path: Path) -> list[str]:
@@ -44,9 +44,9 @@ def migrate(path: Path) -> list[str]:
     Raises
     ------
     StudyError
-        If there is nothing to do, or what is there already would be in the way.
+        If there is nothing to do, or something that exists is in the way.
     ParamsError
-        If the file of before was wrong, or would not mean the same; nothing is written then.
+        If the old file is wrong, or the new one would not mean the same; nothing is written then.
     """
     text = path.read_text(encoding="utf-8")
     try:
@@ -61,24 +61,24 @@ def migrate(path: Path) -> list[str]:
         if place.exists():
             raise StudyError(f"{place} is there already: move it away, and run this again")
     if isinstance(raw.get("study"), dict):  # an alias of the study itself
-        raw["study"] = next(key for key, one in raw["studies"].items() if one == raw["study"])
+        raw["study"] = next(key for key, entry in raw["studies"].items() if entry == raw["study"])
     before = validate(raw, str(path))
     with tempfile.TemporaryDirectory(dir=path.parent) as name:
-        made = Path(name) / path.name
-        (made.parent / STUDIES).mkdir()
+        draft = Path(name) / path.name
+        (draft.parent / STUDIES).mkdir()
         for study, part in raw["studies"].items():
-            writing.file_of(made, study).write_text(f"{HEAD}{_dumped(part)}", encoding="utf-8")
-        made.write_text(_dumped(_own(raw, before)), encoding="utf-8")
-        then, now = (one.model_dump(warnings=False) for one in (before, load(made)))
+            writing.file_of(draft, study).write_text(f"{HEAD}{_dumped(part)}", encoding="utf-8")
+        draft.write_text(_dumped(_own(raw, before)), encoding="utf-8")
+        then, now = (params.model_dump(warnings=False) for params in (before, load(draft)))
         if problem := next(_differences(then, now), None):
             raise ParamsError(f"{path}: {problem} would not mean the same: nothing is written")
         shutil.copy2(path, kept)
         had_studies = folder.is_dir()
         if had_studies:
             folder.rename(aside)
-        (made.parent / STUDIES).rename(folder)
-        # Last, and in one step: until then the file of before is the one that is read.
-        write_text(path, made.read_text(encoding="utf-8"))
+        (draft.parent / STUDIES).rename(folder)
+        # Last, and in one step: until then, the old file is the one that is read.
+        write_text(path, draft.read_text(encoding="utf-8"))
     said = [
         f"{path}: {len(path.read_text().splitlines())} lines, without anchors; before, it had "
         f"{len(text.splitlines())}",
@@ -89,7 +89,7 @@ def migrate(path: Path) -> list[str]:
 
 
 def _own(raw: dict[str, Any], before: Params) -> dict[str, Any]:
-    """What of a file of before the package does not say."""
+    """What an old file says that the package does not."""
     own = {name: part for name, part in raw.items() if name != "studies"}
     built_in = YamlFile(BUILT_IN).value
     for section in ("conditions", "masks", "sweeps"):
@@ -101,7 +101,7 @@ def _own(raw: dict[str, Any], before: Params) -> dict[str, Any]:
         known = TypeAdapter(kind).validate_python(entries)
         now = getattr(before, section)
         own[section] = {
-            # Key by key where it differs, so that nothing of the package's stays in it.
+            # With every key where it differs, so that none of the package's values stays in it.
             name: now[name].model_dump() if name in known else part
             for name, part in raw.get(section, {}).items()
             if known.get(name) != now[name]
@@ -116,7 +116,7 @@ def _own(raw: dict[str, Any], before: Params) -> dict[str, Any]:
 
 
 def _differences(then: Any, now: Any, at: str = "") -> Iterator[str]:
-    """Values of before that are others after; what the package adds is none."""
+    """Old values that are different now; what the package adds does not count."""
     if isinstance(then, dict) and isinstance(now, dict):
         for key, part in then.items():
             if key not in now:

@@ -136,7 +136,7 @@ class Params(Section):
                     )
         for model in self.models:
             learned = [{**s.trained, **s.schemes} for s in self.studies.values()]
-            corpora = {one[model] for one in learned if model in one}
+            corpora = {trained[model] for trained in learned if model in trained}
             if len(corpora) > 1:
                 raise ValueError(
                     f"the studies train {model!r} on {' and on '.join(sorted(corpora))}: these "
@@ -204,16 +204,16 @@ class Params(Section):
         ValueError
             If a value does not fit the others of its measurement.
         """
-        found = {}
+        sections = {}
         for name, changes in study.parameters.model_dump(exclude_unset=True).items():
             section = getattr(self.measurements, name)
             try:
-                found[name] = type(section).model_validate({**section.model_dump(), **changes})
+                sections[name] = type(section).model_validate({**section.model_dump(), **changes})
             except ValidationError as error:
                 problem = error.errors()[0]
                 at = ["studies", study.name, "parameters", name, *map(str, problem["loc"])]
                 raise ValueError(f"{'.'.join(at)}: {problem['msg']}") from None
-        return self.measurements.model_copy(update=found)
+        return self.measurements.model_copy(update=sections)
 
     @property
     def parameters(self) -> Measurements:
@@ -308,10 +308,10 @@ class Params(Section):
                         f"calibration text: name a data set with some under {where}.calibration"
                     )
             for name in study.all_sweeps:
-                for one in self.sweeps[name].conditions:
-                    if self.conditions[one].masks():
+                for swept in self.sweeps[name].conditions:
+                    if self.conditions[swept].masks():
                         raise ValueError(
-                            f"{where}.sweeps names {name!r}, whose condition {one!r} has a mask "
+                            f"{where}.sweeps names {name!r}, whose condition {swept!r} has a mask "
                             f"that is learned from calibration text: name a data set with some "
                             f"under {where}.calibration"
                         )
@@ -389,7 +389,7 @@ def _check_known(where: str, names, kind: str, known: Mapping) -> None:
 
 
 def _active(name: Any, studies: Mapping[str, Any], at: str) -> Any:
-    """The study of a name."""
+    """The study of this name."""
     if isinstance(name, str) and name in studies:
         return studies[name]
     if isinstance(name, str):
@@ -397,7 +397,7 @@ def _active(name: Any, studies: Mapping[str, Any], at: str) -> Any:
             f"{at}: study: is {name!r}, which is not one of studies{suggestion(name, studies)}"
         )
     meant = name.get("name") if isinstance(name, dict) else None
-    meant = meant or next((key for key, one in studies.items() if one == name), "NAME")
+    meant = meant or next((key for key, study in studies.items() if study == name), "NAME")
     raise ParamsError(f"{at}: study: is no name: write it alone, as in `study: {meant}`")
 
 
@@ -418,7 +418,7 @@ def validate(
     place
         Gives file and line of a key, where they are known.
     study
-        The active study in place of the one that is named there.
+        The active study, in place of the one that the file names.
 
     Raises
     ------

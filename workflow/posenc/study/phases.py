@@ -17,7 +17,7 @@ from posenc.study.declared import MEASUREMENTS
 STUDY = "data/studies/{study}"
 SHARED = ("data/raw", "data/documents", "data/texts", "data/models", "data/tokenizers",
           "data/corpora", "data/training")  # fmt: skip
-"""Folders that several studies make files in: a study has those that it names, at a time."""
+"""Folders that studies share: they hold the files that the active study names."""
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,13 @@ class Phase:
     Attributes
     ----------
     rules
-        Snakemake's rules of it.
+        Its Snakemake rules.
     reads, makes
         Files and folders of artifacts, ``{study}`` for the study's name.
     steps
         Modules that its rules run, below ``posenc.steps``.
     text
-        What people write that it reads, beside ``params.yaml`` and the package.
+        Files by people that it reads, beside ``params.yaml`` and the package.
     """
 
     rules: tuple[str, ...]
@@ -118,11 +118,11 @@ PHASES = {
 """In the order of the workflow."""
 METRICS = "metrics.json"
 NAMED_AS_RULES = frozenset(PHASES) & {rule for phase in PHASES.values() for rule in phase.rules}
-"""Phases that are called as one of their rules."""
+"""Phases that have the name of one of their rules."""
 
 
 def target(phase: str) -> str:
-    """The target of Snakemake's that makes a phase."""
+    """The Snakemake target that makes a phase."""
     return f"all_{phase}" if phase in NAMED_AS_RULES else phase
 
 
@@ -145,7 +145,7 @@ def receipts(phase: str) -> str:
 
 
 def folders(study: str, names: Iterable[str] = PHASES) -> Iterator[Path]:
-    """Folders that phases make, which exist also where a study has nothing in them."""
+    """Folders that phases make; they exist even where a study has nothing in them."""
     for name in names:
         for path in (*PHASES[name].makes, receipts(name)):
             if not Path(path).suffix:
@@ -153,13 +153,13 @@ def folders(study: str, names: Iterable[str] = PHASES) -> Iterator[Path]:
 
 
 def makes(phase: str, path: Path, study: str) -> bool:
-    """Whether a file is one that a phase of a study makes, its receipts included."""
+    """Whether a phase of a study makes a file, its receipts included."""
     places = (*PHASES[phase].makes, receipts(phase))
     return any(path.is_relative_to(place.format(study=study)) for place in places)
 
 
 def dvc_yaml() -> str:
-    """DVC's stages: a phase each, by the same names for every study."""
+    """DVC's stages, one for each phase, with the same names for every study."""
     head = """\
 # The versioning front end: a stage for each phase of the workflow, the same for every study.
 # Written by `posenc dvc`; a test compares. Each stage runs Snakemake restricted to its own rules.
@@ -174,15 +174,15 @@ stages:
     lines = _paths("deps", ["params.yaml", "studies", "workflow/posenc", *written, "data/packages"])
     lines += ["      outs:", "        - data/config:", "            cache: false"]
     for name, phase in PHASES.items():
-        made = [*phase.makes, receipts(name)]
-        metrics = [path for path in made if path.endswith(METRICS)]
+        outputs = [*phase.makes, receipts(name)]
+        metrics = [path for path in outputs if path.endswith(METRICS)]
         lines += [
             f"  {name}:",
             '    foreach: ["${study}"]',
             "    do:",
             f"      cmd: posenc stage {name}",
             *_paths("deps", [*phase.reads, f"data/config/{name}", "workflow/rules"]),
-            *_paths("outs", [path for path in made if path not in metrics]),
+            *_paths("outs", [path for path in outputs if path not in metrics]),
             *(_paths("metrics", metrics) if metrics else []),
         ]
     return head + "\n".join(lines) + TAIL
@@ -208,7 +208,7 @@ plots:
 
 
 def _paths(key: str, paths: Iterable[str]) -> list[str]:
-    """A list of a stage, in lines; DVC puts the name of the study into a path."""
+    """A list in a stage, as lines; DVC puts the study's name into paths."""
     quoted = (
         f'"{path.replace("{study}", "${study}")}"' if "{study}" in path else path for path in paths
     )

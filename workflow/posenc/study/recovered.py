@@ -23,8 +23,8 @@ def table(params: Params) -> list[str]:
     A line has the model, its data set and type, its parameters in millions (of the measurement
     `savings`, where the study has it), the loss with positions and what is lost without them (nats
     per token), and the recovered share of that under each other condition, with its interval. A
-    model that was not evaluated has the reason in their place. Of a single model, that is a column
-    for each data set, and conditions have their labels beside them.
+    model that was not evaluated has the reason instead. For a single model, each data set is a
+    column, and conditions have their labels beside them.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def table(params: Params) -> list[str]:
         for dataset in study.datasets:
             size = _size(params, model, dataset)
             rows.append((size, _row(params, model, dataset, size, names)))
-    rows.sort(key=lambda row: row[0])  # what has no size comes last
+    rows.sort(key=lambda row: row[0])  # models without a size come last
     labels = params.figures.style.labels
     heads = ["model", "data set", "type", "million", "nats", "lost", *names]
     cells = [heads, *(row for _, row in rows)]
@@ -57,10 +57,10 @@ def table(params: Params) -> list[str]:
 def _row(params: Params, model: str, dataset: str, size: float, names: list[str]) -> list[str]:
     first = [model, dataset, _type(params, model)]
     first.append(f"{size / 1e6:,.1f}" if math.isfinite(size) else ABSENT)
-    found = _read(params, "conditions", model, dataset)
-    if found["status"] != "measured" or not found["is_decoder"]:
-        return [*first, f"not run: {found['reason'] or 'no losses'}"]
-    entries = {entry["condition"]: entry for entry in found["conditions"]}
+    measurement = _read(params, "conditions", model, dataset)
+    if measurement["status"] != "measured" or not measurement["is_decoder"]:
+        return [*first, f"not run: {measurement['reason'] or 'no losses'}"]
+    entries = {entry["condition"]: entry for entry in measurement["conditions"]}
     loss = entries[INTACT]["nll_per_token"]["value"]
     without = entries.get(WITHOUT)
     lost = ABSENT if without is None else f"{without['delta_nll']['value']:.3f}"
@@ -69,25 +69,29 @@ def _row(params: Params, model: str, dataset: str, size: float, names: list[str]
 
 
 def _share(share: Mapping[str, float] | None) -> str:
-    """A recovered share with its interval; none where nothing is lost, or of no such model."""
+    """A recovered share with its interval; absent if nothing is lost or no model has it."""
     if share is None:
         return ABSENT
     return f"{share['value']:.3f} [{share['low']:.3f}, {share['high']:.3f}]"
 
 
 def _size(params: Params, model: str, dataset: str) -> float:
-    """Parameters of a model as they were counted; infinite where they were not."""
+    """The number of a model's parameters; infinite if it was not counted."""
     if "savings" not in params.study.measured:
         return math.inf
-    found = _read(params, "savings", model, dataset)
-    return float(found["parameters"]["all"]) if found["status"] == "measured" else math.inf
+    measurement = _read(params, "savings", model, dataset)
+    return (
+        float(measurement["parameters"]["all"]) if measurement["status"] == "measured" else math.inf
+    )
 
 
 def _type(params: Params, model: str) -> str:
-    """The type that its configuration names, as it was verified when the model was fetched."""
+    """The type that a model's configuration names, as verified when the model was fetched."""
     path = Path("data/models", model, VERIFICATION)
-    found: str = read_json(path)["model_type"] if path.is_file() else params.models[model].family
-    return found
+    model_type: str = (
+        read_json(path)["model_type"] if path.is_file() else params.models[model].family
+    )
+    return model_type
 
 
 def _read(params: Params, kind: str, model: str, dataset: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A study taken out: its file is set aside, every other line stays, and no result is deleted."""
+"""Take a study out: its file is set aside, every other line stays, and no result is deleted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from posenc.study.switch import StudyError
 
 
 def check_removable(params: Params, name: str) -> None:
-    """Refuse what cannot be removed whatever its lines are.
+    """Refuse a study that cannot be removed, whatever its lines are.
 
     Raises
     ------
@@ -46,13 +46,13 @@ def take_out(path: Path, name: str, aside: Path) -> tuple[Path, list[str]]:
     Path
         Where its file is now.
     list of str
-        Data sets that no study has any more, though this one had them.
+        Data sets that this study had and that no study has any more.
 
     Raises
     ------
     StudyError
-        If there is no such study, it is active, it stands in ``params.yaml``, or other files refer
-        to what stands in it.
+        If there is no such study, it is active, it is defined in ``params.yaml``, or other files
+        refer to what it defines.
     """
     params = load(path)
     check_removable(params, name)
@@ -70,7 +70,7 @@ def take_out(path: Path, name: str, aside: Path) -> tuple[Path, list[str]]:
     places = (aside / f"{name}{number}.yaml" for number in numbers)
     kept = next(place for place in places if not place.exists())
     shutil.move(file, kept)  # `data` may be on another disk
-    others = {one for study in now.studies.values() for one in _texts(study)}
+    others = {dataset for study in now.studies.values() for dataset in _texts(study)}
     return kept, sorted((_texts(params.studies[name]) - others) & set(now.datasets))
 
 

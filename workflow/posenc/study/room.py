@@ -1,4 +1,4 @@
-"""Whether the large models of a study have room in memory, as ``activations`` says they are run."""
+"""Whether a study's large models fit into memory when run as ``activations`` says."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def lines(params: Params) -> Iterator[str]:
             place = place_of(name, params.models[name])
             if place is None or place.suffix == GGUF or bytes_of(place) < LARGE:
                 continue
-            # It takes a second to import the library: only a large model needs it.
+            # Importing the library takes a second, and only a large model needs it.
             from posenc.models import memory
 
-            found, there = memory.memory_in(place), memory.there()
+            needed, there = memory.memory_in(place), memory.there()
         except (ArtifactError, ModelError):
             continue  # the step that reads it says so
-        said = memory.problem(found, wanted.precision, wanted.device, wanted.batch_tokens, there)
-        yield f"{name}: {found}" if said is None else f"{name} does not fit: {said}"
+        said = memory.problem(needed, wanted.precision, wanted.device, wanted.batch_tokens, there)
+        yield f"{name}: {needed}" if said is None else f"{name} does not fit: {said}"

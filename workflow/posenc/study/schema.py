@@ -17,39 +17,39 @@ from posenc.study.layers import BUILT_IN, DEFINE, DEPTHS, GRID, LIKE, SAID
 from posenc.study.params import Params
 
 
-@functools.cache  # a base is that of many sections, and finding its source parses a whole module
+@functools.cache  # many sections share a base, and finding its source parses a whole module
 def _own_docstrings(section: type) -> dict[str, str]:
     """The texts below the fields of a class."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(section)))
     except (OSError, TypeError):  # put together by pydantic, or built into Python
         return {}
-    found = {}
+    docstrings = {}
     for field, text in itertools.pairwise(tree.body[0].body):  # type: ignore[attr-defined]
         match field, text:
             case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(said))):
-                found[name] = inspect.cleandoc(said)
-    return found
+                docstrings[name] = inspect.cleandoc(said)
+    return docstrings
 
 
 def field_docstrings(section: type) -> dict[str, str]:
     """The texts below the fields of a class, with those that it inherits."""
-    found: dict[str, str] = {}
+    docstrings: dict[str, str] = {}
     for base in reversed(section.__mro__):
-        found |= _own_docstrings(base)
-    return found
+        docstrings |= _own_docstrings(base)
+    return docstrings
 
 
 class _Described(GenerateJsonSchema):
-    """Reads fields' docstrings from the source here alone: each start would pay 0.2 s for them."""
+    """Reads fields' docstrings only here: elsewhere, they would add 0.2 s to each start."""
 
     def model_schema(self, schema: ModelSchema) -> dict[str, Any]:
-        """Add to a section's schema what its source says of its fields."""
-        made = super().model_schema(schema)
+        """Add to a section's schema the docstrings of its fields."""
+        section_schema = super().model_schema(schema)
         for name, text in field_docstrings(schema["cls"]).items():
-            if name in made.get("properties", {}):
-                made["properties"][name]["description"] = text
-        return made
+            if name in section_schema.get("properties", {}):
+                section_schema["properties"][name]["description"] = text
+        return section_schema
 
 
 FORM = "https://json-schema.org/draft/2020-12/schema"
@@ -58,8 +58,8 @@ FORM = "https://json-schema.org/draft/2020-12/schema"
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of ``params.yaml``, which gives completion and checks in an editor.
 
-    An entry may change another one, so that none of its keys has to be there: `posenc check` says
-    what is missing. ``StudyFile`` is the schema of a study's file.
+    An entry may change another one, so none of its keys is required: `posenc check` says what is
+    missing. ``StudyFile`` is the schema of a study's file.
     """
     whole = _partial(Params.model_json_schema(schema_generator=_Described))
     definitions, properties = whole["$defs"], whole["properties"]
@@ -93,7 +93,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def study_schema() -> dict[str, Any]:
-    """The JSON Schema of a study's file, which is a part of that of ``params.yaml``."""
+    """The JSON Schema of a study's file, a part of that of ``params.yaml``."""
     return {
         "$schema": FORM,
         "title": "posenc study",
@@ -102,22 +102,22 @@ def study_schema() -> dict[str, Any]:
 
 
 def _partial(node: Any) -> Any:
-    """A schema without what has to be there, and without alternatives that this tells apart."""
+    """A schema without required keys, and without alternatives that these tell apart."""
     if isinstance(node, list):
         return [_partial(part) for part in node]
     if not isinstance(node, dict):
         return node
-    found = {
+    schema = {
         "anyOf" if key == "oneOf" else key: _partial(part)
         for key, part in node.items()
-        # A property may be called `required` as well: that is a mapping.
+        # A property may also be called `required`: that is a mapping.
         if not (key == "required" and isinstance(part, list)) and key != "discriminator"
     }
-    return found
+    return schema
 
 
 def _add_keys(section: str, shelf: dict[str, Any], definitions: dict[str, Any]) -> None:
-    """What an entry can have beside its own keys."""
+    """Add the keys that an entry can have beside its own."""
     shelves = [shelf]
     if "$ref" in shelf:
         shelves = list(definitions[shelf["$ref"].rsplit("/", 1)[1]]["properties"].values())
@@ -133,8 +133,8 @@ def _add_keys(section: str, shelf: dict[str, Any], definitions: dict[str, Any]) 
     for name, sections in SAID.items():
         if section in sections:
             keys[name] = {"type": "string", "description": said[name]}
-    for one in shelves:
-        (entry,) = one["patternProperties"].values()
+    for mapping in shelves:
+        (entry,) = mapping["patternProperties"].values()
         for part in entry.get("anyOf", [entry]):
             definitions[part["$ref"].rsplit("/", 1)[1]]["properties"].update(keys)
 

@@ -101,21 +101,25 @@ class Study(Section):
     @property
     def all_conditions(self) -> list[str]:
         """Those with activations, then those without, of any model."""
-        further = [name for one in self.evaluations.values() for name in one.evaluated]
+        further = [
+            name for evaluation in self.evaluations.values() for name in evaluation.evaluated
+        ]
         first = [*self.conditions, *self.evaluated]
         return [*first, *(name for name in dict.fromkeys(further) if name not in first)]
 
     @property
     def all_sweeps(self) -> list[str]:
         """Those of any model."""
-        further = [name for one in self.evaluations.values() for name in one.sweeps]
+        further = [name for evaluation in self.evaluations.values() for name in evaluation.sweeps]
         return list(dict.fromkeys([*self.sweeps, *further]))
 
     def evaluation_of(self, model: str) -> OfOneModel:
         """Conditions, sweeps and number of documents that a model is evaluated on."""
         own = self.evaluations.get(model)
-        found = own or OfOneModel(evaluated=self.evaluated, sweeps=self.sweeps)
-        return found.model_copy(update={"evaluated": [*self.conditions, *found.evaluated]})
+        evaluation = own or OfOneModel(evaluated=self.evaluated, sweeps=self.sweeps)
+        return evaluation.model_copy(
+            update={"evaluated": [*self.conditions, *evaluation.evaluated]}
+        )
 
     @property
     def measured(self) -> list[str]:
@@ -227,7 +231,9 @@ class Study(Section):
                     f"parameters changes {name!r}, which the study does not measure: add it to "
                     f"measurements, or leave it out"
                 )
-        readers = [name for name, one in MEASUREMENTS.items() if MATRICES in one.reads]
+        readers = [
+            name for name, measurement in MEASUREMENTS.items() if MATRICES in measurement.reads
+        ]
         if self.matrices and not set(readers) & set(self.measured):
             raise ValueError(
                 f"matrices names {self.matrices[0]!r}, which {' and '.join(readers)} alone read: "

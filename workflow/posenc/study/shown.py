@@ -1,4 +1,4 @@
-"""One parameter: its value, where this comes from, what it means, and which jobs it reaches."""
+"""One parameter: its value, where it comes from, what it means, and which jobs it reaches."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PLACES = Path(__file__).parents[3]
 
 
 class UnknownParameterError(KeyError):
-    """There is no parameter of this name; the message has those that are like it."""
+    """There is no parameter of this name; the message names similar ones."""
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -42,13 +42,13 @@ def is_parameter(key: str) -> bool:
 
 
 def misspelt(key: str) -> str:
-    """What to say of a key that no number has, if its first word is like that of a section."""
+    """A hint for a key that no number has, if its first word is like that of a section."""
     close = difflib.get_close_matches(key.split(".")[0], Params.model_fields, n=1, cutoff=0.8)
     return f"; a parameter's path begins with {close[0]!r}" if close else ""
 
 
 def described(params: Params, key: str, path: Path) -> list[str]:
-    """What there is to say of a parameter, in lines.
+    """What is known about a parameter, in lines.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def described(params: Params, key: str, path: Path) -> list[str]:
     key
         Dotted, as in ``measurements.similarity.seed``.
     path
-        ``params.yaml``, for lines.
+        ``params.yaml``, for its lines.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def _children(node: Any) -> Mapping[str, Any]:
         return {name: getattr(node, name) for name in type(node).model_fields}
     if isinstance(node, dict):
         return node
-    return {str(index): one for index, one in enumerate(node)} if isinstance(node, list) else {}
+    return {str(index): item for index, item in enumerate(node)} if isinstance(node, list) else {}
 
 
 def _nodes(params: Params, parts: Sequence[str]) -> Iterator[Any]:
@@ -111,7 +111,7 @@ def _nodes(params: Params, parts: Sequence[str]) -> Iterator[Any]:
 
 
 def _effective(params: Params, parts: Sequence[str], value: Any) -> Any:
-    """A value with what the study changes of it."""
+    """A value with the study's changes to it."""
     if parts[0] == "measurements":
         *_, value = _nodes(params.model_copy(update={"measurements": params.parameters}), parts)
     return value
@@ -125,7 +125,7 @@ def _changed_by_study(params: Params, parts: Sequence[str]) -> bool:
 
 
 def _origin(params: Params, layers: Layers, parts: Sequence[str]) -> str:
-    """Where a value was said: a line of a file, or the declaration of its default."""
+    """Where a value was set: a line of a file, or the declaration of its default."""
     if _changed_by_study(params, parts):
         parts = ["studies", params.study.name, "parameters", *parts[1:]]
         return f"{_line(layers, parts)}, parameters of the study {params.study.name}"
@@ -161,14 +161,14 @@ def _declared(section: type[Section], name: str) -> str:
         tree = ast.parse(textwrap.dedent("".join(lines)))
         for node in tree.body[0].body:  # type: ignore[attr-defined]
             match node:
-                case ast.AnnAssign(target=ast.Name(found)) if found == name:
+                case ast.AnnAssign(target=ast.Name(field)) if field == name:
                     source = Path(inspect.getfile(base)).relative_to(PLACES)
                     return f"{source}:{first + node.lineno - 1}"
     return ""
 
 
 def _sentence(nodes: Sequence[Any], name: str) -> str:
-    """What is said of a parameter, by its field or by its section."""
+    """What its field or its section says about a parameter."""
     holder, value = nodes[-2:]
     if isinstance(holder, Section):
         section = type(holder)
@@ -181,7 +181,7 @@ def _sentence(nodes: Sequence[Any], name: str) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Section):
-        # As it is written; a default is written nowhere, and shown whole.
+        # As it is written; a default is written nowhere, so it is shown whole.
         return value.model_dump(exclude_unset=bool(value.model_fields_set), warnings=False)
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
@@ -194,14 +194,14 @@ def _written(value: Any) -> str:
 
 
 def _holds_sections(value: Any) -> bool:
-    """Whether it is a shelf of entries, of which each reaches its own jobs, or a whole study."""
+    """Whether a value is a shelf of entries that each reach their own jobs, or a whole study."""
     if isinstance(value, Study):
         return True
     parts = value.values() if isinstance(value, dict) else []
     if isinstance(value, Section):
-        parts = [one for _, one in value]
-        return len(parts) > 1 and all(isinstance(one, Section | dict) for one in parts)
-    return any(isinstance(one, Section | dict) for one in parts)
+        parts = [part for _, part in value]
+        return len(parts) > 1 and all(isinstance(part, Section | dict) for part in parts)
+    return any(isinstance(part, Section | dict) for part in parts)
 
 
 def _reach_in_lines(params: Params, parts: Sequence[str], value: Any) -> list[str]:
@@ -210,10 +210,10 @@ def _reach_in_lines(params: Params, parts: Sequence[str], value: Any) -> list[st
     if reached is None:
         return [f"  reaches: whatever names it in the study {study}; `posenc plan` says what"]
     folders: dict[str, list[str]] = {}
-    for one in sorted(reached):
-        if configs.OTHERS not in one.parents:
-            folder = str(one.parent.relative_to(configs.CONFIG))
-            folders.setdefault(folder, []).append(one.stem)
+    for path in sorted(reached):
+        if configs.OTHERS not in path.parents:
+            folder = str(path.parent.relative_to(configs.CONFIG))
+            folders.setdefault(folder, []).append(path.stem)
     if not folders:
         return [f"  reaches: nothing of the study {study}"]
     return [
@@ -225,15 +225,15 @@ def _reach_in_lines(params: Params, parts: Sequence[str], value: Any) -> list[st
 def reach(params: Params, parts: Sequence[str]) -> set[Path] | None:
     """Files of ``data/config`` that hold a value, or something that depends on it.
 
-    Each value is exchanged for another one, and what jobs would read then is compared. None where
-    no other value would do, as of a name.
+    Each value is exchanged for another, and what jobs would then read is compared. None where no
+    other value would do, as for a name.
     """
     before = dict(configs.of_parameters(params))
     place = parts
     if _changed_by_study(params, parts):
         place = ["studies", params.study.name, "parameters", *parts[1:]]
     *_, value = _nodes(params, place)
-    found: set[Path] = set()
+    paths: set[Path] = set()
     is_known = False
     for inner in _leaves(value):
         *_, section, leaf = _nodes(params, [*place, *inner])
@@ -249,12 +249,12 @@ def reach(params: Params, parts: Sequence[str]) -> set[Path] | None:
             except (KeyError, ValueError, TypeError, AttributeError):  # the other value is no name
                 continue
             is_known = True
-            found |= {one for one in {**before, **after} if before.get(one) != after.get(one)}
-    return found if is_known else None
+            paths |= {path for path in {**before, **after} if before.get(path) != after.get(path)}
+    return paths if is_known else None
 
 
 def _leaves(value: Any) -> Iterator[list[str]]:
-    """Paths to all that holds no sections."""
+    """Paths to all values that hold no sections."""
     inner = _children(value) if isinstance(value, Section | dict) else {}
     for name, part in inner.items():
         for path in _leaves(part):
@@ -281,7 +281,7 @@ def _others(value: Any, kind: Any) -> Iterable[Any]:
 
 
 def _exchanged(node: Any, parts: Sequence[str], value: Any) -> Any:
-    """A copy in which one value is another; nothing is validated."""
+    """A copy with one value exchanged; nothing is validated."""
     if not parts:
         return value
     first, *others = parts
@@ -290,4 +290,4 @@ def _exchanged(node: Any, parts: Sequence[str], value: Any) -> Any:
         return node.model_copy(update={first: new})
     if isinstance(node, dict):
         return {**node, first: new}
-    return [new if str(index) == first else one for index, one in enumerate(node)]
+    return [new if str(index) == first else item for index, item in enumerate(node)]

@@ -23,9 +23,9 @@ from posenc.study import plan
 from posenc.study.params import Params
 
 TOKEN_BYTES = 4
-"""UTF-8 bytes of a token, where a text has not been made tokens yet."""
+"""UTF-8 bytes of a token, for a text that is not tokenized yet."""
 SPECIAL_TOKENS = 2
-"""Of a document, there."""
+"""Of a document of such a text."""
 SMALL = 1e7
 """Bytes that nobody plans for."""
 MODELS = Path("data/models")
@@ -49,9 +49,9 @@ class Part:
     folder
         Where it lies.
     size
-        Bytes in all; None where that is not known before something is fetched.
+        Bytes in all; None if not known before something is fetched.
     is_bound
-        Whether it is so many at most.
+        Whether the size is an upper bound.
     """
 
     what: str
@@ -112,9 +112,9 @@ def summary(params: Params, root: Path) -> str | None:
     root
         The project's folder, whose disk it is.
     """
-    found = list(parts(params))
-    due = {part: missing for part in found if (missing := part.missing) > SMALL}
-    unknown = [part.what for part in found if part.size is None]
+    all_parts = list(parts(params))
+    due = {part: missing for part in all_parts if (missing := part.missing) > SMALL}
+    unknown = [part.what for part in all_parts if part.size is None]
     words = []
     if due:
         listed = ", ".join(f"{part.what} {size / 1e9:.2f}" for part, size in due.items())
@@ -129,7 +129,7 @@ def summary(params: Params, root: Path) -> str | None:
 
 
 def _weights(model: Model) -> float | None:
-    """Bytes of a model's weights, of what is on this machine."""
+    """Bytes of a model's weights, from what is on this machine."""
     source = model.source
     if isinstance(source, TrainSource):
         if source.tokenizer.kind != "bpe":
@@ -193,7 +193,7 @@ class Count(NamedTuple):
 
 
 def _tokens(params: Params, model: str, dataset: str) -> Count | None:
-    """Tokens of the documents that are evaluated of a data set, as far as it is on this machine."""
+    """Tokens of a data set's evaluated documents, as far as it is on this machine."""
     section, longest = params.datasets[dataset], params.models[model].max_tokens
     count, sizes = section.evaluation.documents, text_sizes(dataset, section)
     if not sizes:
@@ -205,7 +205,7 @@ def _tokens(params: Params, model: str, dataset: str) -> Count | None:
 
 
 def tokens_path(params: Params, model: str, dataset: str) -> Path:
-    """Where the tokens are that a model reads of a data set."""
+    """The file of the tokens that a model reads of a data set."""
     return plan.folder(params) / f"tokens/{model}/{dataset}.parquet"
 
 
@@ -219,14 +219,16 @@ def text_sizes(dataset: str, section: Dataset) -> list[int]:
     section
         Its part of the parameters.
     """
-    made = plan.DOCUMENTS / f"{dataset}.parquet"
+    path = plan.DOCUMENTS / f"{dataset}.parquet"
     source, split = section.source, section.evaluation.split
-    if made.exists() or not isinstance(source, PathSource) or section.format == "imdb":
-        return _lengths(made, "text", [("split", "=", split)])
+    if path.exists() or not isinstance(source, PathSource) or section.format == "imdb":
+        return _lengths(path, "text", [("split", "=", split)])
     try:
         raw = RawFile.of_source(source, dataset, Path(source.path))
         documents = parse(raw, section.content)
-        return [len(one["text"].encode()) for one in documents if one["split"] == split]
+        return [
+            len(document["text"].encode()) for document in documents if document["split"] == split
+        ]
     except (DatasetError, OSError):
         return []  # `posenc check` says so
 

@@ -1,4 +1,4 @@
-"""A survey as the file of a study: many models, alike in all but the model."""
+"""A survey as the file of a study: many models, all else equal."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from posenc.study.params import load
 from posenc.study.switch import StudyError
 
 MOST_DOCUMENTS = 200
-"""That masks are learned from."""
+"""Documents that masks are learned from, at most."""
 CONDITIONS = {
     TABLE: ("zero_closed", "placebo_heads"),
     ROTATION: ("zero_closed", "placebo_heads", "first_order", "first_order_heads"),
 }
-"""Beside those with and without positions; a placebo follows what it is the placebo of."""
+"""Beside those with and without positions; each placebo follows its counterpart."""
 FIGURES = {TABLE: "recovered_share", ROTATION: "rotary_masks"}
 BY_SIZE = "recovered_by_size"
 STUDY = """\
@@ -74,7 +74,7 @@ def texts_of(
     name
         Of the study, and of the data set.
     text, column
-        As of :func:`posenc.study.new.write_study`.
+        As for :func:`posenc.study.new.write_study`.
     calibration
         A file or folder of other texts. Without it, masks are learned from the largest split of
         ``text`` that is not evaluated.
@@ -84,7 +84,7 @@ def texts_of(
     DatasetError
         If a text cannot be read.
     StudyError
-        If the name is none or is taken, or a text is not there, or too small, or is evaluated.
+        If the name is invalid or taken, or a text is missing, too small or evaluated.
     """
     params, other = load(path), f"{name}_calibration"
     check_name(params, name, [name] if calibration is None else [name, other])
@@ -93,13 +93,15 @@ def texts_of(
     split, _ = looked.largest_split
     share = params.measurements.conditions.calibration_share
     if calibration is None:
-        splits = [one for one in SPLITS if one != split and looked.documents[one]]
+        splits = [
+            candidate for candidate in SPLITS if candidate != split and looked.documents[candidate]
+        ]
         if not splits:
             raise StudyError(
                 f"{text} has one split, {split!r}, and masks are learned from text that is not "
                 f"evaluated: name some as --calibration FILE, or give rows a column `split`"
             )
-        learned = max(splits, key=lambda one: looked.documents[one])
+        learned = max(splits, key=lambda candidate: looked.documents[candidate])
         block += _calibration(text, looked, learned, share)
         return Texts([block], name, said)
     if calibration.exists() and calibration.samefile(text):
@@ -107,18 +109,20 @@ def texts_of(
             f"--calibration {calibration} is the text that is evaluated: masks are learned from "
             f"another one"
         )
-    found = looked_at(calibration, column)
-    second, told = dataset_of(other, calibration, column, found)
-    learned, _ = found.largest_split
-    unread = next((one for one in OF_FORMAT[found.format] if one != learned), None)
+    other_look = looked_at(calibration, column)
+    second, told = dataset_of(other, calibration, column, other_look)
+    learned, _ = other_look.largest_split
+    unread = next(
+        (candidate for candidate in OF_FORMAT[other_look.format] if candidate != learned), None
+    )
     if unread is None:
         raise StudyError(
-            f"--calibration {calibration} is read as format: {found.format}, which has one split: "
-            f"give the texts alone, one in a line"
+            f"--calibration {calibration} is read as format: {other_look.format}, which has one "
+            f"split: give the texts alone, one in a line"
         )
-    # A data set names a split for evaluation, though this one is not evaluated.
+    # A data set has to name a split for evaluation, though this one is not evaluated.
     second = second.replace(f"{{split: {learned},", f"{{split: {unread},")
-    second += _calibration(calibration, found, learned, share)
+    second += _calibration(calibration, other_look, learned, share)
     return Texts([block, second], other, [*said, told[0]])
 
 
@@ -136,7 +140,7 @@ def _calibration(text: Path, looked: Look, split: str, share: float) -> str:
 def write_survey(
     path: Path, name: str, texts: Texts, entries: Mapping[str, str], positions: Mapping[str, str]
 ) -> None:
-    """Write the file of a study of many models, and make nothing else of it.
+    """Write the file of a study of many models, and nothing else.
 
     Parameters
     ----------
@@ -149,7 +153,7 @@ def write_survey(
     entries
         Lines of each model, by its key.
     positions
-        How positions come into each: by a table or a rotation.
+        How positions enter each: by a table or a rotation.
 
     Raises
     ------
@@ -161,7 +165,9 @@ def write_survey(
         name=name,
         models=", ".join(entries),
         calibration=texts.calibration,
-        evaluated=", ".join(dict.fromkeys(one for kind in kinds for one in CONDITIONS[kind])),
+        evaluated=", ".join(
+            dict.fromkeys(condition for kind in kinds for condition in CONDITIONS[kind])
+        ),
         figures=", ".join([*(FIGURES[kind] for kind in kinds), BY_SIZE]),
     )
     defined = {"datasets": texts.blocks, "models": list(entries.values())}

@@ -50,17 +50,17 @@ def packs_of(lengths: NDArray[np.int64], documents: Iterable[int], budget: int) 
     budget
         Tokens of a row at most; a document that is longer has one for itself.
     """
-    some: list[int] = []
+    row: list[int] = []
     tokens = 0
     for document in documents:
         length = int(lengths[document])
-        if some and tokens + length > budget:
-            yield Pack(some, [int(lengths[d]) for d in some])
-            some, tokens = [], 0
-        some.append(document)
+        if row and tokens + length > budget:
+            yield Pack(row, [int(lengths[d]) for d in row])
+            row, tokens = [], 0
+        row.append(document)
         tokens += length
-    if some:
-        yield Pack(some, [int(lengths[d]) for d in some])
+    if row:
+        yield Pack(row, [int(lengths[d]) for d in row])
 
 
 def windows_of(tokens: int, size: int, stride: int) -> list[tuple[int, int, int]]:

@@ -84,7 +84,7 @@ def sentences(language: str, count: int, seed: int) -> list[Roles]:
         for number, (names, _, _) in enumerate(patterns)
         for pair in itertools.permutations(names[language].split(), 2)
     ]
-    made = []
+    roles = []
     for place in generator.permutation(len(every))[:count]:
         number, (a, b) = every[place]
         _, text, paraphrase = patterns[number]
@@ -92,7 +92,7 @@ def sentences(language: str, count: int, seed: int) -> list[Roles]:
         other_names, other, _ = patterns[another]
         rest = [name for name in other_names[language].split() if name not in (a, b)]
         c, d = generator.permutation(rest)[:2]
-        made.append(
+        roles.append(
             Roles(
                 text.format(a=a, b=b),
                 text.format(a=b, b=a),
@@ -100,4 +100,4 @@ def sentences(language: str, count: int, seed: int) -> list[Roles]:
                 other.format(a=c, b=d),
             )
         )
-    return made
+    return roles

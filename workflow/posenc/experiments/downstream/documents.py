@@ -92,7 +92,9 @@ class Texts:
             ids[n][exchanged_neighbours(ids[n], words[n], parameters.swaps, generator)]
             for n in chosen
         ]
-        same = sum(np.array_equal(ids[n], one) for n, one in zip(chosen, exchanged, strict=True))
+        same = sum(
+            np.array_equal(ids[n], document) for n, document in zip(chosen, exchanged, strict=True)
+        )
         if "word_swap" in parameters.tasks and same > MOST_UNCHANGED * len(chosen):
             raise ArtifactError(
                 f"{path}: {same} of {len(chosen)} documents, cut to {parameters.max_tokens} "
@@ -104,8 +106,8 @@ class Texts:
         begins = [0, *ends[:-1]]
         splits = {n: slice(b, e) for n, b, e in zip(SPLITS, begins, ends, strict=True)}
         shuffled = [
-            one[shuffled_words(groups, generator)]
-            for one, groups in zip(ids[splits["test"]], words[splits["test"]], strict=True)
+            document[shuffled_words(groups, generator)]
+            for document, groups in zip(ids[splits["test"]], words[splits["test"]], strict=True)
         ]
         return cls(ids, exchanged, shuffled, {"sentiment": labels, "word_swap": coins}, splits)
 
@@ -120,8 +122,11 @@ class Texts:
         places = np.arange(before)
         if task == "word_swap":
             places[labels] = before + len(self.shuffled) + np.arange(len(self.exchanged))
-        found = {name: (places[rows], labels[rows]) for name, rows in self.splits.items()}
-        return {**found, "shuffled": (before + np.arange(len(self.shuffled)), found["test"][1])}
+        examples = {name: (places[rows], labels[rows]) for name, rows in self.splits.items()}
+        return {
+            **examples,
+            "shuffled": (before + np.arange(len(self.shuffled)), examples["test"][1]),
+        }
 
 
 def _drawn(job: DownstreamJob, seed: int, path: Path) -> tuple[list[str], NDArray[np.bool_]]:
@@ -173,8 +178,8 @@ def _tokens(
     table = tokenize(read, names, texts, None, reading.is_decoder)
     ids, words = [], []
     columns = (table[name].to_pylist() for name in ("input_ids", "starts", "ends", "special"))
-    for text, one, starts, ends, special in zip(texts, *columns, strict=True):
+    for text, input_ids, starts, ends, special in zip(texts, *columns, strict=True):
         kept = excerpt(special, parameters.max_tokens, parameters.excerpt)
-        ids.append(np.asarray(one, np.int64)[kept])
+        ids.append(np.asarray(input_ids, np.int64)[kept])
         words.append(token_words(text, starts, ends, special)[kept])
     return ids, words

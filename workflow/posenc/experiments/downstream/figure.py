@@ -17,7 +17,7 @@ PERCENT = 100
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw test accuracy by task and method for each model, and gains against order sensitivity.
 
     Parameters
@@ -33,30 +33,38 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     depend on the order of words (0: not at all; 1: shuffling leaves nothing of them), open for
     frozen features.
     """
-    found = [one for one in measurements if one["measurement"] == "downstream"]
-    measured = common.measured(made, found, "no measurement")
+    downstream = [
+        measurement for measurement in measurements if measurement["measurement"] == "downstream"
+    ]
+    measured = common.measured(canvas, downstream, "no measurement")
     if not measured:
         return
-    rows = common.unique(row_of(entry) for one in measured for entry in one["results"])
-    layout = made.add_gridspec(
-        1, len(found) + 1, width_ratios=[*[1] * len(found), 1.15 if len(found) < 3 else 1]
+    rows = common.unique(
+        row_of(entry) for measurement in measured for entry in measurement["results"]
+    )
+    layout = canvas.add_gridspec(
+        1,
+        len(downstream) + 1,
+        width_ratios=[*[1] * len(downstream), 1.15 if len(downstream) < 3 else 1],
     )
     panels: list[Axes] = []
-    for place, one in enumerate(found):
-        axes = made.add_subplot(layout[place])
-        axes.set_title(", ".join(common.display(one["run"][k]) for k in ("model", "dataset")))
-        if len(found) > 1:
+    for place, measurement in enumerate(downstream):
+        axes = canvas.add_subplot(layout[place])
+        axes.set_title(
+            ", ".join(common.display(measurement["run"][k]) for k in ("model", "dataset"))
+        )
+        if len(downstream) > 1:
             axes.set_title("\n".join(axes.get_title().split(", ")))
-        if one["status"] != "measured":
-            common.not_run(axes, [one["reason"]], 18)
+        if measurement["status"] != "measured":
+            common.not_run(axes, [measurement["reason"]], 18)
             continue
-        _accuracies(axes, one, rows, style, narrow=len(found) > 1)
+        _accuracies(axes, measurement, rows, style, narrow=len(downstream) > 1)
         axes.tick_params(labelleft=not panels)
         panels.append(axes)
     panels[len(panels) // 2].set_xlabel("accuracy on test documents (%)")
-    last = made.add_subplot(layout[-1])
+    last = canvas.add_subplot(layout[-1])
     _gains(last, measured, style)
-    _legend(made, measured, style)
+    _legend(canvas, measured, style)
 
 
 def row_of(entry: dict) -> tuple[str, str]:
@@ -66,15 +74,17 @@ def row_of(entry: dict) -> tuple[str, str]:
 
 def tasks_of(measured: list[dict]) -> list[str]:
     """All tasks in order."""
-    return common.unique(entry["task"] for one in measured for entry in one["results"])
+    return common.unique(
+        entry["task"] for measurement in measured for entry in measurement["results"]
+    )
 
 
 def _accuracies(
-    axes: Axes, one: dict, rows: list[tuple[str, str]], style: Style, narrow: bool
+    axes: Axes, measurement: dict, rows: list[tuple[str, str]], style: Style, narrow: bool
 ) -> None:
-    axes.axvline(PERCENT * one["chance"], color=common.GREY, lw=0.8, ls="--", zorder=0)
+    axes.axvline(PERCENT * measurement["chance"], color=common.GREY, lw=0.8, ls="--", zorder=0)
     looks = dict(zip(POSITIONS, zip("os", style.palette, strict=False), strict=True))
-    for entry in one["results"]:
+    for entry in measurement["results"]:
         row = rows.index(row_of(entry))
         marker, colour = looks[entry["positions"]]
         shift = 0.0 if entry["positions"] == "intact" else 0.24
@@ -84,7 +94,7 @@ def _accuracies(
                 axes, entry["accuracy_shuffled"], row - 0.24, marker=marker, color=colour,
                 mfc="white",
             )  # fmt: skip
-    for entry in one["bags_of_words"]:
+    for entry in measurement["bags_of_words"]:
         for row, (task, _) in enumerate(rows):
             if task == entry["task"]:
                 look = {"marker": "D", "color": common.GREY, "mfc": "white"}
@@ -110,13 +120,13 @@ def _mark(axes: Axes, estimate: dict, height: float, **look) -> None:
 def _gains(axes: Axes, measured: list[dict], style: Style) -> None:
     colours = task_colours(measured, style)
     axes.axhline(0, color=common.GREY, lw=0.8, ls="--", zorder=0)
-    for number, one in enumerate(measured):
+    for number, measurement in enumerate(measured):
         scores = {
             row_of(entry): entry["order_sensitivity"]
-            for entry in one["results"]
+            for entry in measurement["results"]
             if entry["positions"] == "intact"
         }
-        for entry in one["gains"]:
+        for entry in measurement["gains"]:
             score, gain = scores[row_of(entry)], entry["gain"]
             if score["status"] != "measured":
                 continue
@@ -138,7 +148,7 @@ def task_colours(measured: list[dict], style: Style) -> dict[str, str]:
     return dict(zip(tasks_of(measured), style.palette[len(POSITIONS) :], strict=False))
 
 
-def _legend(made: Canvas, measured: list[dict], style: Style) -> None:
+def _legend(canvas: Canvas, measured: list[dict], style: Style) -> None:
     def mark(marker: str, colour: str, filled: bool = True) -> Line2D:
         return Line2D(
             [], [], ls="none", marker=marker, ms=4, mew=0.9, color=colour,
@@ -158,10 +168,10 @@ def _legend(made: Canvas, measured: list[dict], style: Style) -> None:
     entries |= {"fine-tuned": mark("o", "k"), "frozen": mark("o", "k", filled=False)}
     if len(measured) > 1:
         entries |= {
-            common.display(one["run"]["model"]): mark(common.MARKERS[number], "k")
-            for number, one in enumerate(measured)
+            common.display(measurement["run"]["model"]): mark(common.MARKERS[number], "k")
+            for number, measurement in enumerate(measured)
         }
-    made.legend(
+    canvas.legend(
         list(entries.values()), list(entries), loc="outside upper center", ncols=4,
         borderaxespad=0.2, columnspacing=1.2,
     )  # fmt: skip

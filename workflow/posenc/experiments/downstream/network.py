@@ -211,7 +211,7 @@ def in_batches(
     device: str,
     work: Callable[[Tensor, Tensor], Sequence[Tensor]],
 ) -> list[list[Tensor]]:
-    """What is computed of each document, in batches of documents of nearly the same length.
+    """Compute something of each document, in batches of nearly the same length.
 
     Parameters
     ----------
@@ -229,18 +229,19 @@ def in_batches(
         For each document, in the order of the documents, its part of each tensor.
     """
     order = np.argsort([len(document) for document in documents], kind="stable")  # [documents]
-    found: list[list[Tensor]] = [[] for _ in documents]
+    outputs: list[list[Tensor]] = [[] for _ in documents]
     for begin in range(0, len(order), BATCH):
         rows = order[begin : begin + BATCH]
         x, lengths = batch_of([documents[row] for row in rows], filler, device)
-        made = work(x, lengths)
+        tensors = work(x, lengths)
         for place, row in enumerate(rows):
             length = len(documents[row])
             # Tensors by token have an axis more than those by document.
-            found[row] = [
-                (one[place, :length] if one.dim() > 2 else one[place]).clone() for one in made
+            outputs[row] = [
+                (tensor[place, :length] if tensor.dim() > 2 else tensor[place]).clone()
+                for tensor in tensors
             ]
-    return found
+    return outputs
 
 
 def padding_token(model: nn.Module) -> int:
@@ -285,20 +286,20 @@ def encode(
         bar.update(len(x))
         return [mean_pooled(states[-1], lengths).cpu(), *inputs]
 
-    ids = [torch.from_numpy(one) for one in documents]
+    ids = [torch.from_numpy(document) for document in documents]
     with (
         torch.no_grad(),
         tqdm(total=len(ids), unit="document", desc="encode", mininterval=5) as bar,
     ):
-        found = in_batches(ids, padding_token(model), device, work)
-    pooled = np.stack([one[0].numpy() for one in found])  # [documents, d_model]
-    return pooled, ids if below is None else [one[1] for one in found]
+        outputs = in_batches(ids, padding_token(model), device, work)
+    pooled = np.stack([output[0].numpy() for output in outputs])  # [documents, d_model]
+    return pooled, ids if below is None else [output[1] for output in outputs]
 
 
 def logits(network: Classifier, inputs: Sequence[Tensor], filler: int, device: str) -> Tensor:
     """Logits of documents, float32 [documents, 2]; inputs as :func:`encode` gives them."""
-    found = in_batches(inputs, filler, device, lambda x, lengths: [network(x, lengths)])
-    return torch.stack([row[0] for row in found])
+    outputs = in_batches(inputs, filler, device, lambda x, lengths: [network(x, lengths)])
+    return torch.stack([row[0] for row in outputs])
 
 
 def fine_tune(

@@ -17,44 +17,44 @@ DOWNSTREAM = (
                                 for method in ("frozen", "fine_tuned")))),
     *(f"{task}.{method}.{key}" for task in ("sentiment", "word_swap")
       for method in ("frozen", "fine_tuned")
-      for key in ("gain", *(f"{positions}.{one}" for positions in ("intact", "zero")
-                            for one in ("accuracy", "accuracy_shuffled", "changed",
+      for key in ("gain", *(f"{positions}.{quantity}" for positions in ("intact", "zero")
+                            for quantity in ("accuracy", "accuracy_shuffled", "changed",
                                         "order_sensitivity")))),
     *(f"shuffled.{positions}.mean_change" for positions in ("intact", "zero")),
 )  # fmt: skip
 
 
-def downstream(one: Mapping[str, Any]) -> Facts:
+def downstream(measurement: Mapping[str, Any]) -> Facts:
     """Accuracies, what positions gain, and the control."""
-    found: Facts = {
+    facts: Facts = {
         **dict.fromkeys(DOWNSTREAM, NotRun("the experiment has no such task")),
-        "seeds": Number(len(one["seeds"])),
-        "chance": percent(one["chance"]),
-        **{f"documents.{key}": Number(value) for key, value in one["documents"].items()},
+        "seeds": Number(len(measurement["seeds"])),
+        "chance": percent(measurement["chance"]),
+        **{f"documents.{key}": Number(value) for key, value in measurement["documents"].items()},
     }
-    for entry in one["results"]:
+    for entry in measurement["results"]:
         place = f"{entry['task']}.{entry['method']}.{entry['positions']}"
         for key in ("accuracy", "accuracy_shuffled", "changed"):
-            found[f"{place}.{key}"] = percent(entry[key])
+            facts[f"{place}.{key}"] = percent(entry[key])
         sensitivity = entry["order_sensitivity"]
         measured = sensitivity["status"] == "measured"
-        found[f"{place}.order_sensitivity"] = estimate(
+        facts[f"{place}.order_sensitivity"] = estimate(
             sensitivity if measured else None, sensitivity["reason"] or ""
         )
-    for entry in one["gains"]:
-        found[f"{entry['task']}.{entry['method']}.gain"] = percent(entry["gain"])
-    for entry in one["bags_of_words"]:
+    for entry in measurement["gains"]:
+        facts[f"{entry['task']}.{entry['method']}.gain"] = percent(entry["gain"])
+    for entry in measurement["bags_of_words"]:
         bag = f"{entry['task']}.bag_of_words"
-        found[f"{bag}.accuracy"] = percent(entry["accuracy"])
+        facts[f"{bag}.accuracy"] = percent(entry["accuracy"])
         for other in entry["beside"]:
             more = percent(other["gain"])
-            found[f"{bag}.{other['positions']}.{other['method']}.more"] = more
-    for entry in one["control"]:
-        found[f"control.{entry['method']}.accuracy"] = percent(entry["accuracy"])
-        found[f"control.{entry['method']}.p_value"] = Number(entry["p_value"])
-    for entry in one["shuffling"]:
-        found[f"shuffled.{entry['positions']}.mean_change"] = percent(entry["mean"])
-    return found
+            facts[f"{bag}.{other['positions']}.{other['method']}.more"] = more
+    for entry in measurement["control"]:
+        facts[f"control.{entry['method']}.accuracy"] = percent(entry["accuracy"])
+        facts[f"control.{entry['method']}.p_value"] = Number(entry["p_value"])
+    for entry in measurement["shuffling"]:
+        facts[f"shuffled.{entry['positions']}.mean_change"] = percent(entry["mean"])
+    return facts
 
 
 WORDS = {

@@ -31,7 +31,9 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
         Of the intervals.
     """
     parameters = files[0]["provenance"]["parameters"]
-    trials = {tuple(found[0]["variant"][k] for k in KEYS): found for found in by_variant(files)}
+    trials = {
+        tuple(of_seeds[0]["variant"][k] for k in KEYS): of_seeds for of_seeds in by_variant(files)
+    }
     tasks = parameters["tasks"]
     bags = {task: trials.pop((task, BAG_OF_WORDS, NO_ORDER)) for task in tasks}
     methods = list(dict.fromkeys(method for _, method, _ in trials))
@@ -48,9 +50,9 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
         },
         **{name: parameters[name] for name in ("max_tokens", "excerpt", "swaps", "trained_layers")},
         "results": [
-            {"task": task, "method": method, "positions": one,
-             **result(trials[task, method, one], confidence)}
-            for task, method in pairs for one in places
+            {"task": task, "method": method, "positions": place,
+             **result(trials[task, method, place], confidence)}
+            for task, method in pairs for place in places
         ],
         "gains": [
             {"task": task, "method": method,
@@ -60,26 +62,26 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
         "bags_of_words": [
             {"task": task, **result(bags[task], confidence),
              "beside": [
-                 {"method": method, "positions": one,
-                  "gain": gain(trials[task, method, one], bags[task], confidence)}
-                 for method in methods for one in places
+                 {"method": method, "positions": place,
+                  "gain": gain(trials[task, method, place], bags[task], confidence)}
+                 for method in methods for place in places
              ]}
             for task in tasks
         ],
         "control": [
-            {"task": CONTROL, "method": method, "positions": one, **control(found, confidence)}
-            for (method, one), found in controls.items()
+            {"task": CONTROL, "method": method, "positions": place, **control(of_seeds, confidence)}
+            for (method, place), of_seeds in controls.items()
         ],
         "shuffling": [
-            {"positions": one, **pooled_change(trials[tasks[0], "frozen", one], confidence)}
-            for one in places
+            {"positions": place, **pooled_change(trials[tasks[0], "frozen", place], confidence)}
+            for place in places
         ],
     }  # fmt: skip
 
 
 def share(trials: list[Trial], count: str, of: str = "test") -> np.ndarray:
     """A count over the number of documents, float64 [seeds]."""
-    return np.array([one[of][count] / one[of]["documents"] for one in trials])
+    return np.array([trial[of][count] / trial[of]["documents"] for trial in trials])
 
 
 def result(trials: list[Trial], confidence: float) -> dict[str, Any]:
@@ -102,7 +104,7 @@ def result(trials: list[Trial], confidence: float) -> dict[str, Any]:
 def sensitivity(trials: list[Trial], confidence: float) -> dict[str, Any]:
     """1 - kappa over seeds; no value where a classifier answers the same throughout."""
     counts = ("documents", "positive", "positive_shuffled", "changed")
-    scores = [order_sensitivity(*(one["test"][name] for name in counts)) for one in trials]
+    scores = [order_sensitivity(*(trial["test"][name] for name in counts)) for trial in trials]
     defined = [score for score in scores if score is not None]
     constant = len(scores) - len(defined)
     if constant:
@@ -113,26 +115,26 @@ def sensitivity(trials: list[Trial], confidence: float) -> dict[str, Any]:
     return {"status": "measured", "reason": None, **over_seeds(defined, confidence, SENSITIVITY)}
 
 
-def gain(some: list[Trial], others: list[Trial], confidence: float) -> dict[str, Any]:
+def gain(trials: list[Trial], others: list[Trial], confidence: float) -> dict[str, Any]:
     """Accuracy of some classifiers less that of others, paired by seed: the same documents."""
-    accuracies = share(some, "correct"), share(others, "correct")  # [seeds] each
+    accuracies = share(trials, "correct"), share(others, "correct")  # [seeds] each
     return difference_over_seeds(*accuracies, confidence, SHARE)
 
 
 def control(trials: list[Trial], confidence: float) -> dict[str, Any]:
     """Right answers of all seeds against guessing: each label is a coin of its own."""
     correct, documents = (
-        sum(one["test"][name] for one in trials) for name in ("correct", "documents")
+        sum(trial["test"][name] for trial in trials) for name in ("correct", "documents")
     )
     return chance_test(correct, documents, confidence)
 
 
 def pooled_change(trials: list[Trial], confidence: float) -> dict[str, Any]:
     """How far shuffled words move a document's mean hidden state, relative to its norm."""
-    changes = [one["pooled_change"] for one in trials]
+    changes = [trial["pooled_change"] for trial in trials]
     return {
         **over(changes, ("mean",), confidence),
-        "largest": max(one["largest"] for one in changes),
+        "largest": max(change["largest"] for change in changes),
     }
 
 

@@ -152,13 +152,15 @@ class Subject:
 
         def work(checkpoint: Checkpoint, report: Report) -> dict[str, Any]:
             examples = self.examples(task)
-            pooled = {name: (one.pooled, labels) for name, (one, labels) in examples.items()}
+            pooled = {
+                name: (encoded.pooled, labels) for name, (encoded, labels) in examples.items()
+            }
             fitted = Frozen.fit(*pooled["training"], *pooled["validation"])
             report(1, fitted.validation_loss)
             return {
                 "inverse_penalty": fitted.inverse_penalty,
                 "validation_loss": fitted.validation_loss,
-                **_outcome(examples, lambda one: fitted.predict(one.pooled)),
+                **_outcome(examples, lambda encoded: fitted.predict(encoded.pooled)),
                 "pooled_change": relative_changes(pooled["test"][0], pooled["shuffled"][0]),
             }
 
@@ -207,11 +209,11 @@ class Subject:
                 "experiments.downstream in params.yaml"
             )
 
-        def predict(one: Encoded) -> NDArray[np.bool_]:
-            found = logits(network, one.inputs, filler, self.device)  # [documents, 2]
-            return (found.argmax(dim=1) == 1).cpu().numpy()
+        def predict(encoded: Encoded) -> NDArray[np.bool_]:
+            document_logits = logits(network, encoded.inputs, filler, self.device)  # [documents, 2]
+            return (document_logits.argmax(dim=1) == 1).cpu().numpy()
 
-        # In float32, whatever it was trained in: the order of tokens is not to tell by rounding.
+        # In float32, whatever it was trained in: rounding must not tell the order of tokens.
         with torch.inference_mode():
             return {**fitted.as_json(), **_outcome(examples, predict)}
 

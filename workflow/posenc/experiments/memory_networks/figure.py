@@ -29,7 +29,7 @@ GUESSES = {
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw test errors over seeds, a panel per task.
 
     Parameters
@@ -45,27 +45,31 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     are cut at 0 and 100 %.
     """
     measured = common.measured(
-        made,
-        [one for one in measurements if one["measurement"] == "memory_networks"],
+        canvas,
+        [
+            measurement
+            for measurement in measurements
+            if measurement["measurement"] == "memory_networks"
+        ],
         "no measurement",
     )
     if not measured:
         return
-    one = measured[0]
-    rows = common.unique((cell["network"], cell["hops"]) for cell in one["cells"])
+    measurement = measured[0]
+    rows = common.unique((cell["network"], cell["hops"]) for cell in measurement["cells"])
     first = None
-    for place, task in enumerate(one["tasks"]):
-        axes = made.add_subplot(1, len(one["tasks"]), place + 1, sharey=first)
+    for place, task in enumerate(measurement["tasks"]):
+        axes = canvas.add_subplot(1, len(measurement["tasks"]), place + 1, sharey=first)
         first = first or axes
         axes.set_title(TITLES[task["task"]])
-        _panel(axes, one, task, rows, style)
+        _panel(axes, measurement, task, rows, style)
         axes.tick_params(axis="y", length=0, labelleft=common.is_left(axes))
-    made.supxlabel("wrong answers to test questions (%)", fontsize=style.font_size)
-    common.legend_above(made, made.axes, columns=3)
+    canvas.supxlabel("wrong answers to test questions (%)", fontsize=style.font_size)
+    common.legend_above(canvas, canvas.axes, columns=3)
 
 
 def _panel(
-    axes: Axes, one: dict, task: dict, rows: list[tuple[str, int | None]], style: Style
+    axes: Axes, measurement: dict, task: dict, rows: list[tuple[str, int | None]], style: Style
 ) -> None:
     for name, (look, label) in GUESSES.items():
         if task["guess"][name] > 0:
@@ -73,7 +77,7 @@ def _panel(
     for positions, (colour, marker, label) in LOOKS.items():
         cells = [
             cell
-            for cell in one["cells"]
+            for cell in measurement["cells"]
             if cell["task"] == task["task"] and cell["positions"] is positions
         ]
         shift = {None: 0, False: -0.17, True: 0.17}[positions]
@@ -88,10 +92,12 @@ def _panel(
             ],
             fmt=marker, color=style.palette[colour], ms=3.6, lw=1, capsize=1.5, label=label,
         )  # fmt: skip
-    own = [place for place, (name, _) in enumerate(rows) if name == one["published"]["network"]]
+    own = [
+        place for place, (name, _) in enumerate(rows) if name == measurement["published"]["network"]
+    ]
     axes.plot(
-        [100 * one["published"]["error"]], [max(own) + 0.45], "^", color=common.GREY, ms=3.6,
-        label="published, 20 bAbI tasks", clip_on=False,
+        [100 * measurement["published"]["error"]], [max(own) + 0.45], "^", color=common.GREY,
+        ms=3.6, label="published, 20 bAbI tasks", clip_on=False,
     )  # fmt: skip
     axes.set_yticks(range(len(rows)), [_row(*row) for row in rows])
     axes.set_ylim(len(rows) - 0.5, -0.5)

@@ -178,10 +178,10 @@ class StronglySupervised(nn.Module):
         for hop in range(self._facts):
             candidates = memory[:, :, 0] + self.times[hop]  # [B, S, d]
             scores = (candidates @ state.unsqueeze(-1)).squeeze(-1)  # [B, S]
-            found = scores.argmax(dim=1) if facts is None else facts[:, hop]  # [B]
+            fact = scores.argmax(dim=1) if facts is None else facts[:, hop]  # [B]
             if hop + 1 < self._facts:
-                state = state + memory[every, found, 2 + hop]  # [B, d]
-            reply = reply + replies[every, found, 1 + hop]  # [B, d]
+                state = state + memory[every, fact, 2 + hop]  # [B, d]
+            reply = reply + replies[every, fact, 1 + hop]  # [B, d]
             focus.append(scores)
         return Answered(reply @ self.words.T, torch.stack(focus, dim=1))
 
@@ -311,10 +311,10 @@ class Dynamic(nn.Module):
     def gates(self, facts: Tensor, question: Tensor, memory: Tensor) -> Tensor:
         """Logits, [B, S], of the gates of facts, [B, S, d]; question and memory are [B, d]."""
         about = [question.unsqueeze(1), memory.unsqueeze(1)]  # [B, 1, d] each
-        features = [facts, *(one.expand_as(facts) for one in about)]
-        for one in about:
-            alike = (self.similarity(facts) * one).sum(-1, keepdim=True)  # [B, S, 1]
-            features += [facts * one, (facts - one).abs(), alike]
+        features = [facts, *(vector.expand_as(facts) for vector in about)]
+        for vector in about:
+            alike = (self.similarity(facts) * vector).sum(-1, keepdim=True)  # [B, S, 1]
+            features += [facts * vector, (facts - vector).abs(), alike]
         z = torch.cat(features, dim=-1)  # [B, S, 7 d + 2]
         return self.gate(self.hidden(z).tanh()).squeeze(-1)
 

@@ -28,33 +28,33 @@ SPOKEN = {
 """By task, what documents speak of."""
 
 
-def memory_networks(one: Mapping[str, Any]) -> Facts:
+def memory_networks(measurement: Mapping[str, Any]) -> Facts:
     """Test errors by task and network, and in how many stories supervised ones find each fact."""
-    found: Facts = {
-        "seeds": Number(len(one["seeds"])),
-        "training_stories": Number(one["training_stories"]),
-        "test_stories": Number(one["test_stories"]),
+    facts: Facts = {
+        "seeds": Number(len(measurement["seeds"])),
+        "training_stories": Number(measurement["training_stories"]),
+        "test_stories": Number(measurement["test_stories"]),
     }
-    for entry in one["tasks"]:
+    for entry in measurement["tasks"]:
         for key, value in entry["guess"].items():
-            found[f"{entry['task']}.guess.{key}"] = percent(value)
-    for entry in one["cells"]:
+            facts[f"{entry['task']}.guess.{key}"] = percent(value)
+    for entry in measurement["cells"]:
         name = f"{entry['task']}.{network_name(entry)}"
-        found[f"{name}.error"] = percent(entry["error"])
+        facts[f"{name}.error"] = percent(entry["error"])
         if entry["network"] == "dynamic":
-            found[f"{name}.attempts"] = Number(max(entry["attempts"]))
+            facts[f"{name}.attempts"] = Number(max(entry["attempts"]))
         if entry["supervised"]:
             for number, share in enumerate(entry["facts_in_order"], start=1):
-                found[f"{name}.fact.{number}"] = percent(share)
-    tasks = {entry["task"] for entry in one["tasks"]}
+                facts[f"{name}.fact.{number}"] = percent(share)
+    tasks = {entry["task"] for entry in measurement["tasks"]}
     for task, names in SPOKEN.items():
         if task not in tasks:
             lacking = NotRun(f"the study has no task {task}")
-            found |= {f"{task}.{name}": lacking for name in names}
-    for key, entries in one["differences"].items():
+            facts |= {f"{task}.{name}": lacking for name in names}
+    for key, entries in measurement["differences"].items():
         for entry in entries:
-            found[f"{entry['task']}.{network_name(entry)}.{key}"] = percent(entry)
-    return found
+            facts[f"{entry['task']}.{network_name(entry)}.{key}"] = percent(entry)
+    return facts
 
 
 WORDS = {

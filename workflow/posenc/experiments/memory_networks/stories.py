@@ -190,8 +190,8 @@ def _order(rng: np.random.Generator, number: int) -> _Told:
 _TELL = {"one_fact": _one_fact, "two_facts": _two_facts, "order": _order}
 
 
-def _relation(one: str, direction: str, other: str) -> str:
-    return f"the {one} is {direction} of the {other}"
+def _relation(subject: str, direction: str, other: str) -> str:
+    return f"the {subject} is {direction} of the {other}"
 
 
 def _answer_and_others(rng: np.random.Generator, number: int) -> tuple[str, list[str]]:
@@ -207,10 +207,10 @@ def _draw(rng: np.random.Generator, words: tuple[str, ...] | list[str], count: i
 
 def _numbers(texts: list[list[str]]) -> NDArray[np.int64]:
     """Word numbers, int64 [stories, sentences, words]."""
-    words = max(len(one.split()) for sentences in texts for one in sentences)
-    found = np.zeros((len(texts), len(texts[0]), words), np.int64)
+    words = max(len(sentence.split()) for sentences in texts for sentence in sentences)
+    word_numbers = np.zeros((len(texts), len(texts[0]), words), np.int64)
     for story, sentences in enumerate(texts):
-        for place, one in enumerate(sentences):
-            numbers = [_NUMBER[word] for word in one.split()]
-            found[story, place, : len(numbers)] = numbers
-    return found
+        for place, sentence in enumerate(sentences):
+            numbers = [_NUMBER[word] for word in sentence.split()]
+            word_numbers[story, place, : len(numbers)] = numbers
+    return word_numbers

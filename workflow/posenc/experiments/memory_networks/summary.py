@@ -44,8 +44,8 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
         },
         "guesses": guesses(trials, parameters["test_stories"]),
         "pattern_deviation": max(
-            (one["pattern_deviation"] for of_seeds in trials for one in of_seeds
-             if one["pattern_deviation"] is not None),
+            (trial["pattern_deviation"] for of_seeds in trials for trial in of_seeds
+             if trial["pattern_deviation"] is not None),
             default=None,
         ),
         "published": PUBLISHED,
@@ -58,11 +58,11 @@ def best_attempts(trials: list[Trial]) -> list[Trial]:
     for trial in trials:
         variant = {key: value for key, value in trial["variant"].items() if key != "attempt"}
         by_place.setdefault(str(variant), []).append({**trial, "variant": variant})
-    found = []
+    chosen = []
     for attempts in by_place.values():
-        best = min(attempts, key=lambda one: one["validation_error"])
-        found.append({**best, "attempts": len(attempts)})
-    return found
+        best = min(attempts, key=lambda attempt: attempt["validation_error"])
+        chosen.append({**best, "attempts": len(attempts)})
+    return chosen
 
 
 def cell(of_seeds: list[Trial], confidence: float) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def cell(of_seeds: list[Trial], confidence: float) -> dict[str, Any]:
         if of_seeds[0][key] is None:
             return None
         values = zip(*(trial[key] for trial in of_seeds), strict=True)  # of all seeds, by hop
-        return [over_seeds(list(one), confidence, SHARE) for one in values]
+        return [over_seeds(list(shares), confidence, SHARE) for shares in values]
 
     return {
         **variant,
@@ -102,22 +102,22 @@ def differences(
     confidence
         Of the intervals.
     """
-    found = []
+    entries = []
     for of_seeds in trials:
         variant = of_seeds[0]["variant"]
         wanted = {**variant, key: reference}
-        same = [one for one in trials if one[0]["variant"] == wanted]
+        same = [candidate for candidate in trials if candidate[0]["variant"] == wanted]
         if variant[key] in (None, reference) or not same:
             continue
-        errors, base = ([one["error"] for one in each] for each in (of_seeds, same[0]))
-        found.append(
+        errors, base = ([trial["error"] for trial in each] for each in (of_seeds, same[0]))
+        entries.append(
             {
                 **variant,
                 "minus": reference,
                 **difference_over_seeds(errors, base, confidence, SHARE),
             }
         )
-    return found
+    return entries
 
 
 def guesses(trials: list[list[Trial]], questions: int) -> list[dict[str, Any]]:
@@ -128,7 +128,7 @@ def guesses(trials: list[list[Trial]], questions: int) -> list[dict[str, Any]]:
     answers. ``one_hop``: one look finds what was carried, and where things are, but not both
     together, in ``two_facts``; this level is not a theorem, but a claim that the test may reject.
     """
-    found = []
+    tests = []
     for of_seeds in trials:
         variant = of_seeds[0]["variant"]
         level, seen = guess_levels(variant["task"]), None
@@ -144,9 +144,9 @@ def guesses(trials: list[list[Trial]], questions: int) -> list[dict[str, Any]]:
             seen = "one_hop"
         if seen:
             known = level["story" if seen == "one_hop" else seen]
-            errors = [one["error"] for one in of_seeds]
-            found.append({**variant, "seen": seen, **guess_test(errors, questions, known)})
-    return found
+            errors = [trial["error"] for trial in of_seeds]
+            tests.append({**variant, "seen": seen, **guess_test(errors, questions, known)})
+    return tests
 
 
 main = summary_command("memory_networks", ["E3"], summarise)

@@ -41,8 +41,8 @@ def measure(job: Job[MemoryNetworksTraining], files: Files, trials: Trials) -> N
             steps = optimization_of(variant, parameters).steps
             for attempt in range(parameters.attempts if variant["network"] == "dynamic" else 1):
                 of = {**variant, "attempt": attempt} if attempt else variant
-                found = trials.measure(of, steps, work(of, splits, parameters, trials.seed))
-                if found["validation_error"] <= PASSED:
+                result = trials.measure(of, steps, work(of, splits, parameters, trials.seed))
+                if result["validation_error"] <= PASSED:
                     break
 
 
@@ -95,7 +95,7 @@ def work(
         training, validation = (as_tensors(splits[name]) for name in ("training", "validation"))
         fitted = fit(
             network,
-            loss=lambda rows: network.loss(*(one[rows] for one in training)),
+            loss=lambda rows: network.loss(*(tensor[rows] for tensor in training)),
             examples=len(splits["training"]),
             validate=lambda: float(network.loss(*validation)),
             optimization=optimization_of(variant, parameters),
@@ -105,7 +105,7 @@ def work(
         )
         return {
             **tested(network, splits),
-            "parameters": sum(one.numel() for one in network.parameters()),
+            "parameters": sum(parameter.numel() for parameter in network.parameters()),
             "training": fitted.as_json(),
         }
 
@@ -116,7 +116,9 @@ def majority(splits: dict[str, Stories]) -> dict[str, Any]:
     """Results of always giving the most frequent answer of the training stories."""
     answer = np.bincount(splits["training"].answers).argmax()
     return {
-        **_errors({name: np.full(len(one), answer) for name, one in splits.items()}, splits),
+        **_errors(
+            {name: np.full(len(stories), answer) for name, stories in splits.items()}, splits
+        ),
         "facts_found": None,
         "facts_in_order": None,
         "pattern_deviation": None,
@@ -155,7 +157,7 @@ def as_tensors(stories: Stories) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     import torch
 
     arrays = (stories.sentences, stories.questions, stories.answers, stories.facts)
-    return tuple(torch.from_numpy(one) for one in arrays)
+    return tuple(torch.from_numpy(array) for array in arrays)
 
 
 def tested(network: nn.Module, splits: dict[str, Stories]) -> dict[str, Any]:
@@ -175,21 +177,21 @@ def tested(network: nn.Module, splits: dict[str, Stories]) -> dict[str, Any]:
     from posenc.experiments.memory_networks.network import EndToEnd, turn_facts
 
     with torch.inference_mode():
-        said = {name: network(*as_tensors(one)[:2]) for name, one in splits.items()}
-    found = in_order = deviation = None
+        said = {name: network(*as_tensors(stories)[:2]) for name, stories in splits.items()}
+    facts_found = in_order = deviation = None
     focus = said["test"].focus  # [stories, hops, sentences]
     if focus is not None:
         looked = focus.argmax(-1).numpy()  # [stories, hops]
         is_fact = (looked[:, :, None] == splits["test"].facts[:, None]).any(-1)  # [stories, hops]
-        found = is_fact.mean(axis=0).tolist()
+        facts_found = is_fact.mean(axis=0).tolist()
         turns = turn_facts(splits["test"].facts, looked.shape[1])  # [stories, hops]
         in_order = (looked == turns).mean(axis=0).tolist()
     if isinstance(network, EndToEnd):
         deviation = float((focus.double().sum(-1) - 1).abs().max())
-    answers = {name: one.scores.argmax(-1).numpy() for name, one in said.items()}
+    answers = {name: answered.scores.argmax(-1).numpy() for name, answered in said.items()}
     return {
         **_errors(answers, splits),
-        "facts_found": found,
+        "facts_found": facts_found,
         "facts_in_order": in_order,
         "pattern_deviation": deviation,
     }

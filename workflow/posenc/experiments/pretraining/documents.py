@@ -61,7 +61,7 @@ def draw(
     for name in ("validation", "training"):
         parts[name] = _balanced(left, classes, parameters, name, generator)
         taken = set(parts[name])
-        left = [one for one in left if one not in taken]
+        left = [example for example in left if example not in taken]
     asked = parameters.pretraining_documents
     if len(left) < asked:
         raise _too_few(parameters, "pretraining", f"{len(left)} beside those with labels")
@@ -82,16 +82,16 @@ def _balanced(
     chosen: list[Text] = []
     for index, label in enumerate(classes):
         share = asked // len(classes) + (index < asked % len(classes))
-        own = [one for one in pool if one[1] == label]
+        own = [example for example in pool if example[1] == label]
         if len(own) < share:
             raise _too_few(parameters, part, f"{len(own)} of one of its {len(classes)} labels")
         chosen += [own[i] for i in generator.permutation(len(own))[:share]]
     return [chosen[i] for i in generator.permutation(len(chosen))]
 
 
-def _too_few(parameters: PretrainingTraining, part: str, found: str) -> ArtifactError:
+def _too_few(parameters: PretrainingTraining, part: str, available: str) -> ArtifactError:
     field = f"{part}_documents"
     return ArtifactError(
         f"experiments.pretraining.{field} asks for {getattr(parameters, field)} documents, but "
-        f"{parameters.dataset} has {found}: lower it in params.yaml"
+        f"{parameters.dataset} has {available}: lower it in params.yaml"
     )

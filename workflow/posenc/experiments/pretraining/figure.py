@@ -19,7 +19,7 @@ EFFECTS = {
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw test accuracies in per cent, with intervals over seeds.
 
     Parameters
@@ -36,33 +36,33 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     the share of pairs of a text of each label in which the language model rather expects a label's
     word behind the text that has it, whatever the words' prior; dashed lines are other words.
     """
-    measured = common.measured(made, measurements, "no measurement", 40)
+    measured = common.measured(canvas, measurements, "no measurement", 40)
     if not measured:
         return
-    one = measured[0]
-    grid = made.add_gridspec(2, 2)
-    panels = [made.add_subplot(grid[place]) for place in range(4)]
-    _cells(panels[0], one, style)
-    _effects(panels[1], one, style)
-    _transfer(panels[2], one, style)
-    _zero_shot(panels[3], one, style)
+    measurement = measured[0]
+    grid = canvas.add_gridspec(2, 2)
+    panels = [canvas.add_subplot(grid[place]) for place in range(4)]
+    _cells(panels[0], measurement, style)
+    _effects(panels[1], measurement, style)
+    _transfer(panels[2], measurement, style)
+    _zero_shot(panels[3], measurement, style)
     panels[0].plot([], [], color=common.GREY, marker="|", ms=5, mew=0.8, ls="", label="one seed")
-    common.legend_above(made, panels, columns=4)
+    common.legend_above(canvas, panels, columns=4)
 
 
-def _cells(axes: Axes, one: dict, style: Style) -> None:
-    cells = {(c["pretrained"], c["auxiliary"], c["architecture"]): c for c in one["cells"]}
+def _cells(axes: Axes, measurement: dict, style: Style) -> None:
+    cells = {(c["pretrained"], c["auxiliary"], c["architecture"]): c for c in measurement["cells"]}
     for index, (architecture, label) in enumerate(ARCHITECTURES.items()):
         for row, setting in enumerate(ROWS):
             place = row + (-0.17, 0.17)[index]
             estimate = cells[(*setting, architecture)]["accuracy"]
             _estimate(axes, estimate, place, style.palette[index], common.MARKERS[index],
                       label if row == 0 else None)  # fmt: skip
-    axes.axvline(100 * one["chance"], color=common.GREY, ls=":", lw=0.9, label="chance")
+    axes.axvline(100 * measurement["chance"], color=common.GREY, ls=":", lw=0.9, label="chance")
     labels = [
         ("pre-trained" if pretrained else "new")
         + ",\n"
-        + (f"λ = {one['auxiliary_weight']:g}" if auxiliary else "λ = 0")
+        + (f"λ = {measurement['auxiliary_weight']:g}" if auxiliary else "λ = 0")
         for pretrained, auxiliary in ROWS
     ]
     axes.set_yticks(range(len(ROWS)), labels)
@@ -82,41 +82,42 @@ def _estimate(
     axes.plot(100 * estimate["value"], place, color=colour, marker=marker, ms=4, ls="", label=label)
 
 
-def _effects(axes: Axes, one: dict, style: Style) -> None:
+def _effects(axes: Axes, measurement: dict, style: Style) -> None:
     looks = {
         "average": (style.palette[2], "D", "mean of settings"),
         "first": (style.palette[4], "^", "GPT-1's setting"),
     }
-    for row, entry in enumerate(one["effects"]):
+    for row, entry in enumerate(measurement["effects"]):
         estimates = {"average": entry["average"], "first": entry["settings"][0]["difference"]}
         for place, name in ((row - 0.17, "average"), (row + 0.17, "first")):
             colour, marker, label = looks[name]
             _estimate(axes, estimates[name], place, colour, marker, label if row == 0 else None)
     axes.axvline(0, color=common.GREY, lw=0.8)
     axes.set_yticks(
-        range(len(one["effects"])), [EFFECTS[entry["factor"]] for entry in one["effects"]]
+        range(len(measurement["effects"])),
+        [EFFECTS[entry["factor"]] for entry in measurement["effects"]],
     )
-    axes.set_ylim(len(one["effects"]) - 0.5, -0.5)
+    axes.set_ylim(len(measurement["effects"]) - 0.5, -0.5)
     axes.set_title("effects, paired by seed")
     axes.set_xlabel("change of accuracy (points)")
 
 
-def _transfer(axes: Axes, one: dict, style: Style) -> None:
+def _transfer(axes: Axes, measurement: dict, style: Style) -> None:
     colour = style.palette[0]
     (new,) = (
         c["accuracy"]
-        for c in one["cells"]
+        for c in measurement["cells"]
         if (c["pretrained"], c["auxiliary"], c["architecture"]) == (False, True, "transformer")
     )
     axes.axhspan(100 * new["low"], 100 * new["high"], color=common.LIGHT, alpha=0.6, lw=0)
     axes.axhline(100 * new["value"], color=common.GREY, ls="--", lw=0.9, label="new Transformer")
-    layers = [entry["layers"] for entry in one["transfer"]]
-    found = [entry["accuracy"] for entry in one["transfer"]]
-    axes.plot(layers, [100 * e["value"] for e in found], color=colour, marker="o", ms=4, ls="")
-    for layer, estimate in zip(layers, found, strict=True):
+    layers = [entry["layers"] for entry in measurement["transfer"]]
+    accuracies = [entry["accuracy"] for entry in measurement["transfer"]]
+    axes.plot(layers, [100 * e["value"] for e in accuracies], color=colour, marker="o", ms=4, ls="")
+    for layer, estimate in zip(layers, accuracies, strict=True):
         ends = [100 * estimate["low"], 100 * estimate["high"]]
         axes.plot([layer, layer], ends, color=colour, lw=1.1)
-    axes.axhline(100 * one["chance"], color=common.GREY, ls=":", lw=0.9)
+    axes.axhline(100 * measurement["chance"], color=common.GREY, ls=":", lw=0.9)
     axes.set_xticks(layers)
     axes.set_xlim(-0.4, max(layers) + 0.4)
     axes.set_ylim(max(0, axes.get_ylim()[0]), min(103, axes.get_ylim()[1]))
@@ -125,8 +126,8 @@ def _transfer(axes: Axes, one: dict, style: Style) -> None:
     axes.set_ylabel("test accuracy (%)")
 
 
-def _zero_shot(axes: Axes, one: dict, style: Style) -> None:
-    models = {model["architecture"]: model["zero_shot"] for model in one["language_models"]}
+def _zero_shot(axes: Axes, measurement: dict, style: Style) -> None:
+    models = {model["architecture"]: model["zero_shot"] for model in measurement["language_models"]}
     for index, (architecture, label) in enumerate(ARCHITECTURES.items()):
         colour, rows = style.palette[index], models[architecture]
         steps = [row["step"] for row in rows]
@@ -139,7 +140,7 @@ def _zero_shot(axes: Axes, one: dict, style: Style) -> None:
         )
         control = [100 * row["control_ranked"]["value"] for row in rows]
         axes.plot(steps, control, color=colour, lw=0.7, ls="--", label=f"{label}: other words")
-    axes.axhline(100 * one["chance"], color=common.GREY, ls=":", lw=0.9)
+    axes.axhline(100 * measurement["chance"], color=common.GREY, ls=":", lw=0.9)
     axes.set_title("without fine-tuning")
     axes.set_xlabel("steps of pre-training")
     axes.set_ylabel("pairs in order (%)")

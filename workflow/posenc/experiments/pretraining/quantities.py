@@ -20,37 +20,37 @@ def cell_name(entry: Mapping[str, Any]) -> str:
     )
 
 
-def pretraining(one: Mapping[str, Any]) -> Facts:
+def pretraining(measurement: Mapping[str, Any]) -> Facts:
     """Accuracy of each cell, effects, and layers transferred."""
-    found: Facts = {
-        "seeds": Number(len(one["seeds"])),
-        "chance": percent(one["chance"]),
-        "auxiliary_weight": Number(one["auxiliary_weight"]),
-        "difference": percent(one["parameters"]["relative_difference"]),
+    facts: Facts = {
+        "seeds": Number(len(measurement["seeds"])),
+        "chance": percent(measurement["chance"]),
+        "auxiliary_weight": Number(measurement["auxiliary_weight"]),
+        "difference": percent(measurement["parameters"]["relative_difference"]),
     }
     for name in ("transformer", "lstm"):
-        found[f"parameters.{name}"] = Number(one["parameters"][name])
-    for entry in one["language_models"]:
+        facts[f"parameters.{name}"] = Number(measurement["parameters"][name])
+    for entry in measurement["language_models"]:
         place = f"language_model.{entry['architecture']}"
         for key in ("perplexity", "bits_per_byte"):
-            found[f"{place}.{key}"] = estimate(entry["test"][key])
+            facts[f"{place}.{key}"] = estimate(entry["test"][key])
         place = f"zero_shot.{entry['architecture']}"
         for kind, gain in entry["zero_shot_gain"].items():
             for row in entry["zero_shot"]:
-                found[f"{place}.{kind}.{row['step']}"] = percent(row[kind])
-            found[f"{place}.{kind}.last"] = percent(entry["zero_shot"][-1][kind])
-            found[f"{place}.{kind}.gain"] = percent(gain)
-    for entry in one["cells"]:
-        found[f"{cell_name(entry)}.accuracy"] = percent(entry["accuracy"])
-    for entry in one["effects"]:
-        found[f"effect.{entry['factor']}"] = percent(entry["average"])
+                facts[f"{place}.{kind}.{row['step']}"] = percent(row[kind])
+            facts[f"{place}.{kind}.last"] = percent(entry["zero_shot"][-1][kind])
+            facts[f"{place}.{kind}.gain"] = percent(gain)
+    for entry in measurement["cells"]:
+        facts[f"{cell_name(entry)}.accuracy"] = percent(entry["accuracy"])
+    for entry in measurement["effects"]:
+        facts[f"effect.{entry['factor']}"] = percent(entry["average"])
         # The first setting has all else that GPT-1 has: the published ablation.
-        found[f"ablation.{entry['factor']}"] = percent(entry["settings"][0]["difference"])
-    for entry in one["transfer"]:
-        found[f"transfer.{entry['layers']}"] = percent(entry["gain"])
-    found["transfer.all"] = percent(one["transfer"][-1]["gain"])
-    found["transfer.embeddings"] = percent(one["transfer"][0]["gain"])
-    return found
+        facts[f"ablation.{entry['factor']}"] = percent(entry["settings"][0]["difference"])
+    for entry in measurement["transfer"]:
+        facts[f"transfer.{entry['layers']}"] = percent(entry["gain"])
+    facts["transfer.all"] = percent(measurement["transfer"][-1]["gain"])
+    facts["transfer.embeddings"] = percent(measurement["transfer"][0]["gain"])
+    return facts
 
 
 WORDS = {

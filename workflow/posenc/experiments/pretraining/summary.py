@@ -47,7 +47,9 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
         stages[of_seeds[0]["variant"]["stage"]].append(of_seeds)
     sizes = files[0]["provenance"]["parameters"]
     trials = {_cell(of_seeds[0]): of_seeds for of_seeds in stages["finetuning"]}
-    accuracy = {cell: np.array([t["accuracy"] for t in found]) for cell, found in trials.items()}
+    accuracy = {
+        cell: np.array([t["accuracy"] for t in of_cell]) for cell, of_cell in trials.items()
+    }
     new = accuracy[False, True, "transformer"]  # [seeds]
     return {
         "dataset": sizes["dataset"],
@@ -61,19 +63,19 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
         "cells": [
             {
                 **dict(zip(FACTORS, cell, strict=True)),
-                **over(found, ("accuracy", "validation_accuracy"), confidence, SHARE),
-                **over(found, ("validation_loss", "test_loss", "best_step", "steps"), confidence),
+                **over(of_cell, ("accuracy", "validation_accuracy"), confidence, SHARE),
+                **over(of_cell, ("validation_loss", "test_loss", "best_step", "steps"), confidence),
             }
-            for cell, found in trials.items()
+            for cell, of_cell in trials.items()
         ],
         "effects": [effect(factor, accuracy, confidence) for factor in FACTORS],
         "transfer": [
             {
                 "layers": layers,
-                "accuracy": over_seeds(found, confidence, SHARE),
-                "gain": difference_over_seeds(found, new, confidence, SHARE),
+                "accuracy": over_seeds(accuracies, confidence, SHARE),
+                "gain": difference_over_seeds(accuracies, new, confidence, SHARE),
             }
-            for layers, found in _transferred(stages["transfer"], accuracy)
+            for layers, accuracies in _transferred(stages["transfer"], accuracy)
         ],
     }
 
@@ -103,17 +105,17 @@ def effect(
     settings = []
     for values in itertools.product(*(LEVELS[name] for name in others)):
         setting = dict(zip(others, values, strict=True))
-        one, other = (
+        first, second = (
             accuracy[tuple({**setting, factor: level}[name] for name in FACTORS)]
             for level in LEVELS[factor]
         )  # [seeds] each
-        settings.append((setting, one, other))
-    one = np.mean([a for _, a, _ in settings], axis=0)  # [seeds]
-    other = np.mean([b for _, _, b in settings], axis=0)  # [seeds]
+        settings.append((setting, first, second))
+    first = np.mean([a for _, a, _ in settings], axis=0)  # [seeds]
+    second = np.mean([b for _, _, b in settings], axis=0)  # [seeds]
     return {
         "factor": factor,
         "levels": list(LEVELS[factor]),
-        "average": difference_over_seeds(one, other, confidence, SHARE),
+        "average": difference_over_seeds(first, second, confidence, SHARE),
         "settings": [
             {**setting, "difference": difference_over_seeds(a, b, confidence, SHARE)}
             for setting, a, b in settings
@@ -159,8 +161,8 @@ def _transferred(
     stage: list[list[Trial]], accuracy: dict[tuple, NDArray[np.float64]]
 ) -> list[tuple[int, NDArray[np.float64]]]:
     """Number of layers and accuracy, [seeds]; all layers are a cell of the ablation."""
-    found = [np.array([trial["accuracy"] for trial in of_seeds]) for of_seeds in stage]
-    return list(enumerate([*found, accuracy[True, True, "transformer"]]))
+    accuracies = [np.array([trial["accuracy"] for trial in of_seeds]) for of_seeds in stage]
+    return list(enumerate([*accuracies, accuracy[True, True, "transformer"]]))
 
 
 main = summary_command("pretraining", ["D5"], summarise)

@@ -102,10 +102,11 @@ class Experiment:
         self.vocabulary = tokenizer.get_vocab_size()
         first = tokenizer.token_to_id(END_OF_TEXT)
         ids = {
-            name: [one.ids for one in tokenizer.encode_batch(part)] for name, part in texts.items()
+            name: [encoding.ids for encoding in tokenizer.encode_batch(part)]
+            for name, part in texts.items()
         }
         self.sequences = sequences(
-            [[first, *one] for one in ids["pretraining"]], parameters.tokens
+            [[first, *document] for document in ids["pretraining"]], parameters.tokens
         ).to(device)  # [sequences, tokens]
         length = parameters.tokens - 1
         labelled = ("training", "validation", "test")
@@ -129,7 +130,7 @@ class Experiment:
             )
         self.questions = {
             kind: [
-                (_padded([[first, *one] for one in rows], self.ends["test"].labels, device), count)
+                (_padded([[first, *row] for row in rows], self.ends["test"].labels, device), count)
                 for rows, count in questions(
                     tokenizer, texts["test"], parameters.zero_shot.prompt,
                     [words[label] for label in classes], length,
@@ -288,7 +289,7 @@ class Experiment:
         from posenc.experiments.pretraining.network import text_losses
 
         labels = self.ends["test"].labels.numpy(force=True)  # [texts]
-        found = {}
+        shares = {}
         for kind, asked in self.questions.items():
             losses = []
             with torch.inference_mode():
@@ -301,9 +302,9 @@ class Experiment:
                     losses.append(torch.cat(own).numpy(force=True))  # [texts]
             second = losses[0] - losses[1]  # [texts]: how much rather the second word comes
             ranked = mannwhitneyu(second[labels == 1], second[labels == 0]).statistic
-            found[kind] = float(np.mean((second > 0) == (labels == 1)))
-            found[f"{kind}_ranked"] = float(ranked / (labels == 1).sum() / (labels == 0).sum())
-        return found
+            shares[kind] = float(np.mean((second > 0) == (labels == 1)))
+            shares[f"{kind}_ranked"] = float(ranked / (labels == 1).sum() / (labels == 0).sum())
+        return shares
 
     def classification(self, network: LanguageModel, part: str) -> tuple[float, float]:
         """Mean cross-entropy in nats and accuracy of a part."""
@@ -379,7 +380,7 @@ def questions(
 ) -> list[tuple[list[list[int]], int]]:
     """The ends of texts with a prompt and each word behind them.
 
-    A text that has the prompt itself is asked there: it ends where the prompt stands last.
+    A text that contains the prompt is cut at its last occurrence, and asked there.
 
     Parameters
     ----------
@@ -410,17 +411,17 @@ def questions(
             f"{tokens} tokens of a text: shorten them, or raise tokens in params.yaml"
         )
     before = [text.rpartition(f" {prompt} ")[0] or text for text in texts]
-    ends = [one.ids[-room:] for one in tokenizer.encode_batch(before)]
+    ends = [encoding.ids[-room:] for encoding in tokenizer.encode_batch(before)]
     return [([[*ids, *asked, *own] for ids in ends], len(own)) for own in answers]
 
 
 def _padded(texts: Sequence[Sequence[int]], labels: Any, device: str) -> Batch:
     import torch
 
-    lengths = torch.tensor([len(one) for one in texts])  # [texts]
+    lengths = torch.tensor([len(text) for text in texts])  # [texts]
     ids = torch.zeros(len(texts), int(lengths.max()), dtype=torch.int64)  # [texts, tokens]
-    for row, one in enumerate(texts):
-        ids[row, : len(one)] = torch.tensor(one)
+    for row, text in enumerate(texts):
+        ids[row, : len(text)] = torch.tensor(text)
     return Batch(ids.to(device), lengths.to(device), labels.to(device))
 
 

@@ -77,12 +77,12 @@ class ResidualNetwork(nn.Module):
     def states(self, images: Tensor) -> dict[str, Tensor]:
         """What each stage makes of images [n, height, width]: [n, ...], by its name."""
         x = self.activation(self.stem(images[:, None]))  # [n, width, height, width of image]
-        found = [x]
+        states = [x]
         for stage in self.stages:
             x = stage(x)
-            found.append(x)
+            states.append(x)
         x = x.mean(dim=(2, 3))  # [n, 2 width]
-        return dict(zip(STAGES, [*found, x, self.readout(x)], strict=True))
+        return dict(zip(STAGES, [*states, x, self.readout(x)], strict=True))
 
 
 def build(width: int, blocks: int, classes: int, relu: bool, seed: int) -> ResidualNetwork:
@@ -94,11 +94,11 @@ def build(width: int, blocks: int, classes: int, relu: bool, seed: int) -> Resid
 
 def without_activation(network: ResidualNetwork) -> ResidualNetwork:
     """The same weights, with all ReLUs taken out."""
-    made = copy.deepcopy(network)
-    for module in made.modules():
+    affine = copy.deepcopy(network)
+    for module in affine.modules():
         if isinstance(module, (Block, ResidualNetwork)):
             module.activation = nn.Identity()
-    return made
+    return affine
 
 
 def _normalised(inputs: int, outputs: int, size: int, stride: int) -> nn.Sequential:

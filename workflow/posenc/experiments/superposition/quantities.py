@@ -9,25 +9,25 @@ from posenc.artifacts.numbers import FLOAT64, Facts, Number, Quantities, entry_a
 from posenc.measurements.embedding_sums.quantities import HALF
 
 
-def superposition(one: Mapping[str, Any]) -> Facts:
+def superposition(measurement: Mapping[str, Any]) -> Facts:
     """Recall of both images at equal weights, and how far networks are from additive."""
-    found: Facts = {
-        "seeds": Number(len(one["seeds"])),
-        "chance": percent(one["chance"]["both"]),
-        "pairs": Number(one["images"]["pairs"]),
-        "affine_gap": Number(one["affine_gap"], rounding=FLOAT64),
+    facts: Facts = {
+        "seeds": Number(len(measurement["seeds"])),
+        "chance": percent(measurement["chance"]["both"]),
+        "pairs": Number(measurement["images"]["pairs"]),
+        "affine_gap": Number(measurement["affine_gap"], rounding=FLOAT64),
     }
-    for entry in one["classifiers"]:
+    for entry in measurement["classifiers"]:
         place, name = entry_at(entry["mixtures"], "weight", HALF), entry["name"]
-        found[f"{name}.accuracy"] = percent(entry["accuracy"])
-        found[f"{name}.both"] = percent(place["inputs"]["both"])
-        found[f"{name}.outputs"] = percent(place["outputs"]["both"])
-        found[f"{name}.gap"] = estimate(list(place["gap"].values())[-1], rounding=FLOAT64)
-        found[f"{name}.numbers"] = Number(entry["numbers"])
-    place = entry_at(one["differences"], "weight", HALF)
+        facts[f"{name}.accuracy"] = percent(entry["accuracy"])
+        facts[f"{name}.both"] = percent(place["inputs"]["both"])
+        facts[f"{name}.outputs"] = percent(place["outputs"]["both"])
+        facts[f"{name}.gap"] = estimate(list(place["gap"].values())[-1], rounding=FLOAT64)
+        facts[f"{name}.numbers"] = Number(entry["numbers"])
+    place = entry_at(measurement["differences"], "weight", HALF)
     for key in ("logistic_regression", "outputs"):
-        found[f"difference.{key}"] = percent(place[key])
-    return found
+        facts[f"difference.{key}"] = percent(place[key])
+    return facts
 
 
 QUANTITIES = Quantities(

@@ -33,7 +33,7 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
         network whose ReLUs are taken out; ``affine_gap``, the largest of all maps without ReLUs;
         ``chance``.
     """
-    trials = {found[0]["variant"]["classifier"]: found for found in by_variant(files)}
+    trials = {of_seeds[0]["variant"]["classifier"]: of_seeds for of_seeds in by_variant(files)}
     images = trials[LOGISTIC][0]["images"]
     relu = trials["relu"]
     return {
@@ -63,7 +63,7 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
         "without_relu": [
             {
                 "weight": entry["weight"],
-                "gap": _gaps([one["without_relu"][place]["gap"] for one in relu], confidence),
+                "gap": _gaps([trial["without_relu"][place]["gap"] for trial in relu], confidence),
             }
             for place, entry in enumerate(relu[0]["without_relu"])
         ],
@@ -72,7 +72,7 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
 
 
 def _classifier(name: str, trials: list[Trial], confidence: float) -> dict[str, Any]:
-    control = {key: sum(one["control"][key] for one in trials) for key in ("both", "first")}
+    control = {key: sum(trial["control"][key] for trial in trials) for key in ("both", "first")}
     return {
         "name": name,
         "numbers": trials[0]["numbers"],
@@ -82,11 +82,14 @@ def _classifier(name: str, trials: list[Trial], confidence: float) -> dict[str, 
                 "weight": entry["weight"],
                 **{
                     mixed: over(
-                        [one["mixtures"][place][mixed] for one in trials], FOUND, confidence, SHARE
+                        [trial["mixtures"][place][mixed] for trial in trials],
+                        FOUND,
+                        confidence,
+                        SHARE,
                     )
                     for mixed in ("inputs", "outputs")
                 },
-                "gap": _gaps([one["mixtures"][place]["gap"] for one in trials], confidence),
+                "gap": _gaps([trial["mixtures"][place]["gap"] for trial in trials], confidence),
             }
             for place, entry in enumerate(trials[0]["mixtures"])
         ],
@@ -107,7 +110,7 @@ def _affine_gaps(trials: dict[str, list[Trial]]) -> Iterator[float]:
 
 
 def _recall(trials: list[Trial], place: int, mixed: str) -> list[float]:
-    return [one["mixtures"][place][mixed]["both"] for one in trials]
+    return [trial["mixtures"][place][mixed]["both"] for trial in trials]
 
 
 def _gaps(gaps: list[dict[str, float]], confidence: float) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def digits(parameters: SuperpositionTraining, seed: int) -> Data:
     """The digits of scikit-learn, in three parts with the same shares of each, standardised.
 
     Mean and standard deviation are those of all pixels of training images. As the weights of a
-    mixture sum to one, it is the same before and after.
+    mixture sum to one, standardising before mixing is the same as after.
 
     Raises
     ------
@@ -127,15 +127,15 @@ def residual(parameters: SuperpositionTraining, data: Data, relu: bool, seed: in
             checkpoint,
             report=report,
         )
-        found = {
+        result = {
             "numbers": sum(p.numel() for p in network.parameters()),
             "training": fitted.as_json(),
             **tested(states_of(network), data, parameters.weights),
         }
         if relu:
             states = states_of(without_activation(network))
-            found["without_relu"] = gaps(states, data, parameters.weights)
-        return found
+            result["without_relu"] = gaps(states, data, parameters.weights)
+        return result
 
     return work
 
@@ -148,8 +148,8 @@ def states_of(network: Any) -> States:
 
     def states(images: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
         with torch.inference_mode():
-            found = network.states(torch.from_numpy(images))
-        return {name: state.flatten(1).numpy() for name, state in found.items()}
+            by_stage = network.states(torch.from_numpy(images))
+        return {name: state.flatten(1).numpy() for name, state in by_stage.items()}
 
     return states
 

@@ -59,8 +59,8 @@ class Chosen:
         return {
             "tried": [
                 # JSON has no infinity.
-                {"learning_rate": rate, "bits_per_byte": found if math.isfinite(found) else None}
-                for rate, found in self.tried.items()
+                {"learning_rate": rate, "bits_per_byte": loss if math.isfinite(loss) else None}
+                for rate, loss in self.tried.items()
             ],
             "learning_rate": self.rate,
             "best_step": self.fitted.step,
@@ -165,13 +165,13 @@ def choose(
         # What a training did after that, before it was killed, has no say.
         first = [r["validation_loss"] for r in state["fitted"]["curve"] if r["step"] <= steps]
         tried[rate] = min(filter(math.isfinite, first), default=math.inf)
-    rate = min(tried, key=lambda one: tried[one])
+    rate = min(tried, key=lambda candidate: tried[candidate])
     every, before = parameters.optimization.checkpoint_steps, (len(tried) - 1) * steps
-    found = trained(rate, kept[parameters.rates.index(rate)], every, before)
-    if not all(math.isfinite(row["validation_loss"]) for row in found.fitted.curve):
+    chosen = trained(rate, kept[parameters.rates.index(rate)], every, before)
+    if not all(math.isfinite(row["validation_loss"]) for row in chosen.fitted.curve):
         raise ArtifactError(
             f"the training with a learning rate of {rate:g} diverged: lower optimization."
             f"learning_rate of experiments.tokenizers in params.yaml"
         )
-    found.tried = tried
-    return found
+    chosen.tried = tried
+    return chosen

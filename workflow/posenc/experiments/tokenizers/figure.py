@@ -19,7 +19,7 @@ KINDS = {
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw a row per kind of tokenizer, a colour per data set, open marks after NFKC.
 
     Parameters
@@ -34,26 +34,26 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     the last third of the training, and where that is called flat; tokens per character; entries of
     the vocabulary.
     """
-    measured = common.measured(made, measurements, "no measurement")
+    measured = common.measured(canvas, measurements, "no measurement")
     if not measured:
         return
     entries = measured[0]["tokenizers"]
-    kinds = [kind for kind in KINDS if any(one["kind"] == kind for one in entries)]
-    groups = common.unique((one["dataset"], one["normalization"]) for one in entries)
+    kinds = [kind for kind in KINDS if any(entry["kind"] == kind for entry in entries)]
+    groups = common.unique((entry["dataset"], entry["normalization"]) for entry in entries)
     colours = dict(zip(common.unique(name for name, _ in groups), style.palette, strict=False))
-    panels = made.subplots(1, 4, sharey=True, width_ratios=[2, 1.1, 1.2, 1.1])
-    for one in entries:
-        place = kinds.index(one["kind"]) + _offset(
-            groups.index((one["dataset"], one["normalization"])), len(groups)
+    panels = canvas.subplots(1, 4, sharey=True, width_ratios=[2, 1.1, 1.2, 1.1])
+    for entry in entries:
+        place = kinds.index(entry["kind"]) + _offset(
+            groups.index((entry["dataset"], entry["normalization"])), len(groups)
         )
-        _point(panels, one, place, colours[one["dataset"]])
+        _point(panels, entry, place, colours[entry["dataset"]])
     _finish(panels, [KINDS[kind] for kind in kinds])
     for name, colour in colours.items():
         panels[0].plot([], [], "o", color=colour, ms=4, label=common.display(name))
     if any(normalization == "NFKC" for _, normalization in groups):
         panels[0].plot([], [], "o", color=common.GREY, mfc="white", ms=4, label="after NFKC")
     panels[0].plot([], [], "|", color=common.GREY, ms=6, label="unknown pieces not counted")
-    common.legend_above(made, panels, columns=5)
+    common.legend_above(canvas, panels, columns=5)
 
 
 def _offset(index: int, count: int) -> float:
@@ -61,16 +61,20 @@ def _offset(index: int, count: int) -> float:
     return 0.7 * ((index + 0.5) / count - 0.5)
 
 
-def _point(panels: list[Axes], one: dict, place: float, colour: str) -> None:
-    look = {"color": colour, "mfc": "white" if one["normalization"] == "NFKC" else colour, "ms": 4}
-    bits = one["bits_per_original_byte"]
+def _point(panels: list[Axes], entry: dict, place: float, colour: str) -> None:
+    look = {
+        "color": colour,
+        "mfc": "white" if entry["normalization"] == "NFKC" else colour,
+        "ms": 4,
+    }
+    bits = entry["bits_per_original_byte"]
     panels[0].plot([bits["total"]["low"], bits["total"]["high"]], [place] * 2, color=colour)
     panels[0].plot(bits["total"]["value"], place, "o", **look)
-    if one["unknown"]["tokens"]:
+    if entry["unknown"]["tokens"]:
         panels[0].plot(bits["model"]["value"], place, "|", color=colour, ms=6, clip_on=False)
-    panels[1].plot(100 * one["fall"]["value"], place, "o", **look)
-    panels[2].plot(one["fertility"]["per_character"], place, "o", **look)
-    panels[3].plot(one["vocabulary"], place, "o", **look)
+    panels[1].plot(100 * entry["fall"]["value"], place, "o", **look)
+    panels[2].plot(entry["fertility"]["per_character"], place, "o", **look)
+    panels[3].plot(entry["vocabulary"], place, "o", **look)
 
 
 def _finish(panels: list[Axes], names: list[str]) -> None:

@@ -160,8 +160,8 @@ def tokenize(tokenizer: Tokenizer, texts: Sequence[str], size: int, decode: bool
     """
     tokens = Tokens()
     for start in range(0, len(texts), BATCH_DOCUMENTS):
-        some = list(texts[start : start + BATCH_DOCUMENTS])
-        for text, encoding in zip(some, tokenizer.encode_batch(some), strict=True):
+        batch = list(texts[start : start + BATCH_DOCUMENTS])
+        for text, encoding in zip(batch, tokenizer.encode_batch(batch), strict=True):
             _add(tokens, tokenizer, text, encoding, size)
             if decode:
                 tokens.exact += tokenizer.decode(encoding.ids, skip_special_tokens=False) == text

@@ -14,38 +14,40 @@ SPOKEN = {"reviews": BITS, "japanese": (*BITS, "NFKC.bpe.change")}
 """By the role of a data set, what documents speak of."""
 
 
-def tokenizers(one: Mapping[str, Any]) -> dict[tuple[str, str], Entry]:
+def tokenizers(measurement: Mapping[str, Any]) -> dict[tuple[str, str], Entry]:
     """Bits a byte of the original text, and facts: by data set, and by normalisation and kind."""
-    flat = [bool(choice["flat"]) for entry in one["tokenizers"] for choice in entry["choices"]]
-    found: dict[tuple[str, str], Entry] = {
-        ("", "seeds"): Number(len(one["seeds"])),
+    flat = [
+        bool(choice["flat"]) for entry in measurement["tokenizers"] for choice in entry["choices"]
+    ]
+    facts: dict[tuple[str, str], Entry] = {
+        ("", "seeds"): Number(len(measurement["seeds"])),
         ("", "trainings"): Number(len(flat)),
         ("", "flat"): Number(sum(flat)),
-        ("", "ended"): Number(sum(entry["ended"] for entry in one["tokenizers"])),
+        ("", "ended"): Number(sum(entry["ended"] for entry in measurement["tokenizers"])),
     }
-    for entry in one["tokenizers"]:
+    for entry in measurement["tokenizers"]:
         dataset, place = entry["dataset"], f"{entry['normalization']}.{entry['kind']}"
-        found[dataset, f"{place}.bits_per_byte"] = estimate(entry["bits_per_byte"]["total"])
-        found[dataset, f"{place}.bits_per_original_byte"] = estimate(
+        facts[dataset, f"{place}.bits_per_byte"] = estimate(entry["bits_per_byte"]["total"])
+        facts[dataset, f"{place}.bits_per_original_byte"] = estimate(
             entry["bits_per_original_byte"]["total"]
         )
-        found[dataset, f"{place}.spelling"] = estimate(entry["bits_per_byte"]["spelling"])
-        found[dataset, f"{place}.vocabulary"] = Number(entry["vocabulary"])
-        found[dataset, f"{place}.tokens_per_byte"] = Number(entry["fertility"]["per_byte"])
-        found[dataset, f"{place}.unknown"] = Number(entry["unknown"]["bytes"])
-        found[dataset, f"{place}.round_trip"] = Number(entry["round_trip"])
-        found[dataset, f"{place}.fall"] = percent(entry["fall"])
+        facts[dataset, f"{place}.spelling"] = estimate(entry["bits_per_byte"]["spelling"])
+        facts[dataset, f"{place}.vocabulary"] = Number(entry["vocabulary"])
+        facts[dataset, f"{place}.tokens_per_byte"] = Number(entry["fertility"]["per_byte"])
+        facts[dataset, f"{place}.unknown"] = Number(entry["unknown"]["bytes"])
+        facts[dataset, f"{place}.round_trip"] = Number(entry["round_trip"])
+        facts[dataset, f"{place}.fall"] = percent(entry["fall"])
         for key in ("learning_rate", "best_step"):
             chosen = [choice[key] for choice in entry["choices"]]
-            found[dataset, f"{place}.{key}"] = Number(statistics.mean(chosen))
-    for entry in one["differences"]:
+            facts[dataset, f"{place}.{key}"] = Number(statistics.mean(chosen))
+    for entry in measurement["differences"]:
         dataset, place = entry["dataset"], f"{entry['normalization']}.{entry['kind']}"
-        found[dataset, f"{place}.against_bpe"] = estimate(entry["bits_per_byte"])
-    for entry in one["normalizations"]:
-        found[entry["dataset"], f"NFKC.{entry['kind']}.change"] = estimate(
+        facts[dataset, f"{place}.against_bpe"] = estimate(entry["bits_per_byte"])
+    for entry in measurement["normalizations"]:
+        facts[entry["dataset"], f"NFKC.{entry['kind']}.change"] = estimate(
             entry["bits_per_original_byte"]
         )
-    return found
+    return facts
 
 
 WORDS = {

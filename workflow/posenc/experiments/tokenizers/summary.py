@@ -42,33 +42,39 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
     trials = by_variant(files)
     most_steps = files[0]["provenance"]["parameters"]["parameters"]["optimization"]["steps"]
     variants = [of_seeds[0]["variant"] for of_seeds in trials]
-    by_values = {tuple(v.values()): found for v, found in zip(variants, trials, strict=True)}
+    by_values = {
+        tuple(v.values()): of_variant for v, of_variant in zip(variants, trials, strict=True)
+    }
 
     def paired(key: str, first: dict[str, str], second: dict[str, str]) -> dict[str, Any]:
         ours, theirs = (
-            [one[key]["total"] for one in by_values[tuple(v.values())]] for v in (first, second)
+            [trial[key]["total"] for trial in by_values[tuple(v.values())]] for v in (first, second)
         )
         return difference_over_seeds(ours, theirs, confidence)
 
     return {
         "tokenizers": [_row(of_seeds, most_steps, confidence) for of_seeds in trials],
         "differences": [
-            {**one, "reference": REFERENCE, "bits_per_byte": paired("bits_per_byte", one, other)}
-            for one in variants
-            if one["kind"] != REFERENCE
+            {
+                **variant,
+                "reference": REFERENCE,
+                "bits_per_byte": paired("bits_per_byte", variant, other),
+            }
+            for variant in variants
+            if variant["kind"] != REFERENCE
             for other in variants
-            if other == {**one, "kind": REFERENCE}
+            if other == {**variant, "kind": REFERENCE}
         ],
         "normalizations": [
             {
-                "dataset": one["dataset"],
-                "kind": one["kind"],
-                **{key: paired(key, one, other) for key in BITS},
+                "dataset": variant["dataset"],
+                "kind": variant["kind"],
+                **{key: paired(key, variant, other) for key in BITS},
             }
-            for one in variants
-            if one["normalization"] == "NFKC"
+            for variant in variants
+            if variant["normalization"] == "NFKC"
             for other in variants
-            if other == {**one, "normalization": "none"}
+            if other == {**variant, "normalization": "none"}
         ],
     }
 
@@ -77,7 +83,7 @@ def _row(trials: list[Trial], most_steps: int, confidence: float) -> dict[str, A
     """One variant: facts once, results over seeds."""
     first = trials[0]
     variant = first["variant"]
-    if any(one["facts"] != first["facts"] for one in trials):
+    if any(trial["facts"] != first["facts"] for trial in trials):
         raise ArtifactError(
             f"the tokenizers of {' '.join(variant.values())} differ between seeds, but they are "
             f"trained on the same documents: delete trials/tokenizers and start again"
@@ -86,13 +92,13 @@ def _row(trials: list[Trial], most_steps: int, confidence: float) -> dict[str, A
         **variant,
         **first["facts"],
         **{
-            key: over([one[key] for one in trials], ("total", "model", "spelling"), confidence)
+            key: over([trial[key] for trial in trials], ("total", "model", "spelling"), confidence)
             for key in BITS
         },
-        "training_bytes": [one["training_bytes"] for one in trials],
-        "choices": [one["choice"] for one in trials],
-        "ended": sum(one["choice"]["steps"] < most_steps for one in trials),
-        "fall": over_seeds([one["choice"]["fall"] for one in trials], confidence),
+        "training_bytes": [trial["training_bytes"] for trial in trials],
+        "choices": [trial["choice"] for trial in trials],
+        "ended": sum(trial["choice"]["steps"] < most_steps for trial in trials),
+        "fall": over_seeds([trial["choice"]["fall"] for trial in trials], confidence),
     }
 
 

@@ -94,8 +94,8 @@ def measure(job: TokenizersJob, files: Files, trials: Trials) -> None:
                 corpus(), kind, job.parameters, trials.seed, kept, report, device
             ),
         )
-        for one in kept:
-            one.path.unlink(missing_ok=True)
+        for checkpoint in kept:
+            checkpoint.path.unlink(missing_ok=True)
 
 
 def paths_of(job: TokenizersJob, documents: Sequence[Path]) -> dict[str, Path]:
@@ -178,7 +178,7 @@ def draw(
 ) -> list[str]:
     """Texts of a split drawn without replacement, as many as the fields ask for together.
 
-    They are the first or the last of an order that the seed says.
+    They are the first or the last of an order that the seed determines.
 
     Raises
     ------

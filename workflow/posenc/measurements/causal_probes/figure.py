@@ -24,7 +24,7 @@ CHANCE = {"color": "0.6", "lw": 0.9, "ls": ":"}
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw the errors of all variants of the first decoder that was measured, on its first text.
 
     Parameters
@@ -38,28 +38,30 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     model with positions and without, and under conditions of the study.
     """
     # An encoder has no causal mask to go without.
-    found = [one for one in measurements if len(one.get("variants", [])) > 3]
-    measured = [one for one in found if one["status"] == "measured"]
+    decoders = [
+        measurement for measurement in measurements if len(measurement.get("variants", [])) > 3
+    ]
+    measured = [measurement for measurement in decoders if measurement["status"] == "measured"]
     if not measured:
-        reasons = [one["reason"] for one in measurements if one["reason"]]
-        common.not_run(made.add_subplot(), reasons or ["no decoder was examined"], 40)
+        reasons = [measurement["reason"] for measurement in measurements if measurement["reason"]]
+        common.not_run(canvas.add_subplot(), reasons or ["no decoder was examined"], 40)
         return
-    one = measured[0]
-    counted = [entry for entry in one["variants"] if entry["spec"] is None]
-    masked = [entry for entry in one["variants"] if entry["spec"] is not None]
-    panels = made.subplots(1, 2 if masked else 1, sharey=True, squeeze=False)[0]
-    _draw_panel(panels[0], one, counted, style)
+    measurement = measured[0]
+    counted = [entry for entry in measurement["variants"] if entry["spec"] is None]
+    masked = [entry for entry in measurement["variants"] if entry["spec"] is not None]
+    panels = canvas.subplots(1, 2 if masked else 1, sharey=True, squeeze=False)[0]
+    _draw_panel(panels[0], measurement, counted, style)
     if masked:
         ends = [entry for entry in counted if entry["variant"] in (common.INTACT, WITHOUT)]
-        _draw_panel(panels[1], one, [*ends, *masked], style)
+        _draw_panel(panels[1], measurement, [*ends, *masked], style)
     panels[0].set_ylabel("error (tokens)")
-    title = ", ".join(common.display(one["run"][key]) for key in ("model", "dataset"))
-    made.suptitle(title, fontsize=style.font_size)
+    title = ", ".join(common.display(measurement["run"][key]) for key in ("model", "dataset"))
+    canvas.suptitle(title, fontsize=style.font_size)
     for axes in panels:
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, columnspacing=1.2)
 
 
-def _draw_panel(axes: Axes, one: dict, entries: list[dict], style: Style) -> None:
+def _draw_panel(axes: Axes, measurement: dict, entries: list[dict], style: Style) -> None:
     for place, entry in enumerate(entries):
         layers, width, name = entry["layers"], entry["window"], entry["variant"]
         colour = style.palette[(place - 1) % len(style.palette)]
@@ -69,7 +71,7 @@ def _draw_panel(axes: Axes, one: dict, entries: list[dict], style: Style) -> Non
             marker=common.MARKERS[place % len(common.MARKERS)], ls="--" if width else "-",
             label=f"window of {width}" if width else LABELS.get(name, common.display(name)),
         )  # fmt: skip
-    axes.axhline(one["chance"]["value"], zorder=0, label="chance", **CHANCE)
+    axes.axhline(measurement["chance"]["value"], zorder=0, label="chance", **CHANCE)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("layer (0: embedding)")
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))

@@ -1,13 +1,13 @@
 """Does a decoder without positions count them off the causal mask? Probes and controls (B4).
 
 A ridge probe reads the position of the same tokens, with the same folds, in hidden states of
-variants of one model: as it is; without its table, or its rotation; so, and with random weights;
+variants of one model: as it is; without its table or rotation; the same with random weights;
 without a causal mask; without the first key, which all tokens could measure themselves against; and
 with a causal window. Hiding the first key is the same as cutting the first token off, which is the
 start-of-text token where there is one: no token then depends on it.
 
-The prediction, from before any run. Position can be read off the words, which are unlike at the
-beginning and the end of a text, or counted: off how many tokens are seen. A token that sees the
+The prediction, made before any run. Position can be read off the words, which differ between the
+beginning and the end of a text, or counted, from how many tokens are seen. A token that sees the
 last w tokens has, after L layers, a receptive field of L (w - 1) + 1 tokens, and beyond it nothing
 is left to count: all see equally many. If position is counted,
 
@@ -17,12 +17,12 @@ is left to count: all see equally many. If position is counted,
 
 If it is read off the words, windows and the missing mask change little. Inside and beyond, probes
 are fitted to those tokens alone: one for all would call every token beyond the field far away. A
-model never saw a window, or the future, when it learned, so an error there has a part that is
-strangeness; that inside the field shows how large this is.
+model never saw a window, or the future, in training, so part of an error there comes from
+unfamiliar input; the error inside the field shows how large that part is.
 
 The same probe also reads the states of the model under conditions of the study that put a mask in
-the place of positions. A mask can bring the loss back and not the position: it tells a head how far
-away a key is, and never where a token stands. The prediction, again from before any run: where
+the place of positions. A mask can bring back the loss but not position: it tells a head how far
+away a key is, and never where a token stands. The prediction, again made before any run: where
 position comes back with the loss, the error falls below that without positions and towards that
 with them; a placebo, whose heads have the curves of others, shows what any mask does. Rotation
 tells a head how far away a key is, too: where it leaves no more of position than a mask, that is
@@ -59,7 +59,7 @@ from posenc.tokens.tokenized import Tokens
 Floats = NDArray[np.floating]
 WITHOUT = "zero"
 VARIANTS = ("intact", WITHOUT, "random", "non_causal", "no_first_key")
-"""Beside windows: what is run in any case."""
+"""What is always run, besides windows."""
 
 
 Job = ConditionsJob[CausalProbes]
@@ -111,10 +111,10 @@ def measure(
         other = with_random_weights(network, parameters.seed)
         compared = list(variants(job.reading.is_decoder, parameters, job.conditions))
         states = {
-            one.name: hidden_states(
-                other if one.is_random else network, documents, sample, one, learned
+            variant.name: hidden_states(
+                other if variant.is_random else network, documents, sample, variant, learned
             )
-            for one in tqdm(compared, unit="variant", desc="causal_probes")
+            for variant in tqdm(compared, unit="variant", desc="causal_probes")
         }  # [n_states, sampled, d_model] each
         return results(parameters, sample, compared, states)
     except ValueError as error:
@@ -152,7 +152,7 @@ def variants(
 
 
 def drawn(parameters: CausalProbes, text: Tokens) -> Sample:
-    """Draw tokens of the first documents; those that the tokenizer adds give themselves away.
+    """Draw tokens of the first documents; those that the tokenizer adds would give themselves away.
 
     Raises
     ------
@@ -161,17 +161,17 @@ def drawn(parameters: CausalProbes, text: Tokens) -> Sample:
     """
     lengths = text.lengths[: parameters.documents]  # [documents]
     flags = text.table["special"].to_pylist()[: parameters.documents]
-    special = np.concatenate([np.asarray(one, bool) for one in flags])  # [tokens]
+    special = np.concatenate([np.asarray(of_document, bool) for of_document in flags])  # [tokens]
     document = np.repeat(np.arange(len(lengths)), lengths)[~special]  # [kept]
     position = positions_of(lengths)[~special]  # [kept]
     kept = sampled(np.arange(len(document)), parameters.tokens, parameters.seed)  # [sampled]
-    found = Sample(document[kept], position[kept])
-    if not is_enough(found, parameters.folds):
+    sample = Sample(document[kept], position[kept])
+    if not is_enough(sample, parameters.folds):
         raise ArtifactError(
             f"measurements.causal_probes: {len(kept)} tokens of {len(lengths)} documents are too "
             f"few for {parameters.folds} folds: raise evaluation.documents in params.yaml"
         )
-    return found
+    return sample
 
 
 def is_enough(sample: Sample, folds: int) -> bool:
@@ -218,7 +218,7 @@ def hidden_states(
     from posenc.capture.interventions import applied
     from posenc.capture.parts import body
 
-    found = []
+    states = []
     with applied(network, variant.condition, learned), torch.inference_mode():
         for number in np.unique(sample.document):
             ids = torch.tensor([documents[number]])  # [1, tokens]
@@ -229,8 +229,8 @@ def hidden_states(
                 options["attention_mask"] = torch.where(seen, 0.0, -torch.inf)[None, None]
             out = body(network)(ids, output_hidden_states=True, **options)
             rows = sample.position[sample.document == number]  # [of document]
-            found.append(torch.stack(out.hidden_states)[:, 0, rows].numpy())
-    return np.concatenate(found, axis=1)
+            states.append(torch.stack(out.hidden_states)[:, 0, rows].numpy())
+    return np.concatenate(states, axis=1)
 
 
 def results(
@@ -300,25 +300,24 @@ def part(
 
     Returns
     -------
-    Mean errors in tokens, with what the window's exceeds that without one by (``difference``), and
-    what it falls below that of the token alone by (``gain``), both paired. None where there are too
-    few tokens.
+    Mean errors in tokens, with how far the window's is above that without one (``difference``) and
+    below that of the token alone (``gain``), both paired. None where there are too few tokens.
     """
-    some = sample.at(chosen)
-    if not is_enough(some, parameters.folds):
+    subset = sample.at(chosen)
+    if not is_enough(subset, parameters.folds):
         return None
-    found = {
-        name: probed(parameters, some, hidden[chosen])
+    errors = {
+        name: probed(parameters, subset, hidden[chosen])
         for name, hidden in (("error", window), ("causal", causal), ("embedding", embedding))
     }
-    columns = [one["ridge"] for one in found.values()]  # [chosen] each
-    means = paired(parameters, some, *columns, found["error"]["constant"])
+    columns = [error["ridge"] for error in errors.values()]  # [chosen] each
+    means = paired(parameters, subset, *columns, errors["error"]["constant"])
     estimates = {
         name: means.of(lambda value: value, column).as_json()
-        for column, name in enumerate((*found, "chance"))
+        for column, name in enumerate((*errors, "chance"))
     }
     return {
-        "tokens": len(some.document),
+        "tokens": len(subset.document),
         **estimates,
         "difference": means.of(np.subtract, 0, 1).as_json(),
         "gain": means.of(np.subtract, 2, 0).as_json(),
@@ -331,7 +330,7 @@ def probed(
     hidden: Floats,  # [sampled, d_model]
 ) -> dict[str, NDArray[np.float64]]:
     """Errors of the ridge probe and of the best constant, [sampled] each, in tokens."""
-    # The ReLU probe that comes with them is not looked at: it is as small as can be.
+    # The ReLU probe that comes with them is not used: it is as small as can be.
     return position_errors(
         hidden, sample.position, sample.document, folds=parameters.folds, hidden_units=1, epochs=1,
         seed=parameters.seed, relu_control=False,
@@ -341,7 +340,9 @@ def probed(
 def paired(parameters: CausalProbes, sample: Sample, *errors: NDArray[np.float64]) -> PairedMeans:
     """Mean errors over tokens, with the documents resampled; one column for each [sampled]."""
     _, number = np.unique(sample.document, return_inverse=True)
-    sums = np.stack([np.bincount(number, one) for one in errors], axis=1)  # [documents, columns]
+    sums = np.stack(
+        [np.bincount(number, column) for column in errors], axis=1
+    )  # [documents, columns]
     return PairedMeans(sums, np.bincount(number), **bootstrap(parameters))
 
 

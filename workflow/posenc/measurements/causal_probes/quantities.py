@@ -13,7 +13,7 @@ WINDOW = "window_"
 WINDOWS = tuple(f"{WINDOW}{end}" for end in ENDS)
 MASKED = ("zero_alibi", "zero_closed", "placebo_heads", "zero_fitted", "fitted")
 VARIANTS = ("intact", "zero", "random", "non_causal", "no_first_key", *MASKED)
-"""Variants whose probes are spoken of, beside windows."""
+"""Variants whose probes documents report, besides windows."""
 BEYOND = ("error", "causal", "embedding", "chance", "difference", "gain")
 CAUSAL_PROBES = (
     *(f"{name}.{part}" for name in (*VARIANTS, *WINDOWS) for part in (*PLACES, "difference")),
@@ -22,20 +22,20 @@ CAUSAL_PROBES = (
 )
 
 
-def causal_probes(one: Mapping[str, Any]) -> dict[str, Entry]:
+def causal_probes(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     """Errors of a ridge probe by variant, at the embedding, where they are least, and last.
 
     ``difference`` is from the model without its table, at the layer where that one's error is
     least; ``beyond`` is of the same layer, or of the last before it that has enough tokens there.
     """
-    by_name = {entry["variant"]: entry["layers"] for entry in one["variants"]}
+    by_name = {entry["variant"]: entry["layers"] for entry in measurement["variants"]}
     reason = "the model, or the study, has no such variant"
 
     def error(layer: Mapping[str, Any]) -> float:
         return layer["error"]["value"]
 
     layer = by_name["zero"].index(min(by_name["zero"], key=error))
-    found = {"chance": estimate(one["chance"])}
+    numbers = {"chance": estimate(measurement["chance"])}
     windows = () if any(name.startswith(WINDOW) for name in by_name) else WINDOWS
     for name in with_spoken((*VARIANTS, *windows), by_name):
         layers = by_name.get(name)
@@ -44,13 +44,13 @@ def causal_probes(one: Mapping[str, Any]) -> dict[str, Entry]:
             ends = layers[0], min(layers, key=error), layers[-1]
             parts = dict(zip(PLACES, (end["error"] for end in ends), strict=True))
             parts["difference"] = layers[layer]["difference"]
-        found |= {f"{name}.{part}": estimate(value, reason) for part, value in parts.items()}
+        numbers |= {f"{name}.{part}": estimate(value, reason) for part, value in parts.items()}
         if name.startswith(WINDOW):
             there = [own["beyond"] for own in (layers or [])[: layer + 1] if own["beyond"]]
             beyond = there[-1] if there else dict.fromkeys(BEYOND)
             why = "too few tokens are beyond the receptive field" if layers else reason
-            found |= {f"{name}.beyond.{part}": estimate(beyond[part], why) for part in BEYOND}
-    return found
+            numbers |= {f"{name}.beyond.{part}": estimate(beyond[part], why) for part in BEYOND}
+    return numbers
 
 
 WORDS = {

@@ -2,7 +2,7 @@
 
 The benchmark of Lin, Hilton and Evans (2022, https://arxiv.org/abs/2109.07958), scored as in
 lm-evaluation-harness (``truthfulqa_mc1``, ``truthfulqa_mc2``; :mod:`posenc.metrics.choices`), with
-two differences, so that numbers are not to be compared with a leaderboard's. Choices are those of
+two differences, so that numbers cannot be compared with a leaderboard's. Choices are those of
 the published CSV: MC1 is the best answer against all incorrect ones, MC2 all correct ones and the
 best against all incorrect ones; the harness reads lists of multiple-choice targets from a JSON
 file, which may differ. And the harness puts six answered questions before each prompt, a primer;
@@ -120,14 +120,14 @@ def questions_of(text: Tokens, source: Path) -> list[Question]:
         "document_id", "text", "category", "best_answer", "correct_answers", "incorrect_answers"
     )  # fmt: skip
     rows = {row["document_id"]: row for row in read_documents(source, columns=names).to_pylist()}
-    found = []
+    questions = []
     for name in text.table["document_id"].to_pylist():
         row = rows[name]
         best, wrong = (row["best_answer"] or "").strip(), row["incorrect_answers"]
         if best and wrong:
             true = list(dict.fromkeys([best, *(row["correct_answers"] or [])]))
-            found.append(Question(row["text"], true, wrong, row["category"]))
-    return found
+            questions.append(Question(row["text"], true, wrong, row["category"]))
+    return questions
 
 
 def measure(
@@ -146,10 +146,13 @@ def measure(
         reason = f"{count} documents of the text are questions with true and wrong answers"
         return not_run(reason, parameters)
     drawn = np.random.default_rng(parameters.seed).choice(len(questions), count, replace=False)
-    some = [questions[index] for index in np.sort(drawn)]
+    chosen = [questions[index] for index in np.sort(drawn)]
     other = others(count, parameters.seed)  # [questions]
-    prompts = {"own": [one.text for one in some], "other": [some[index].text for index in other]}
-    asked = {kind: sequences(tokenizer, job, texts, some) for kind, texts in prompts.items()}
+    prompts = {
+        "own": [question.text for question in chosen],
+        "other": [chosen[index].text for index in other],
+    }
+    asked = {kind: sequences(tokenizer, job, texts, chosen) for kind, texts in prompts.items()}
     longest = [
         max(len(ids) for kind in asked.values() for ids, _ in kind[place]) for place in range(count)
     ]
@@ -157,29 +160,31 @@ def measure(
     if len(kept) < 2:
         reason = f"{len(kept)} of {count} questions fit {job.reading.max_tokens} tokens"
         return not_run(reason, parameters)
-    some = [some[place] for place in kept]
+    chosen = [chosen[place] for place in kept]
     asked = {kind: [pairs[place] for place in kept] for kind, pairs in asked.items()}
     flat = [pair for kind in asked.values() for pairs in kind for pair in pairs]
     documents = [ids for ids, _ in flat]
     begins = [begin for _, begin in flat]
     answers = losses_under(network, documents, begins, job, learned)
     answer_tokens = [
-        sum(len(ids) - begin for ids, begin in pairs[: len(one.true)])
-        for one, pairs in zip(some, asked["own"], strict=True)
+        sum(len(ids) - begin for ids, begin in pairs[: len(question.true)])
+        for question, pairs in zip(chosen, asked["own"], strict=True)
     ]
-    levels = np.array([chance(len(one.true), len(one.wrong)) for one in some])  # [questions, 2]
-    found = {
-        name: [scored(some, part) for part in np.split(sums, 2)] for name, sums in answers.items()
+    levels = np.array(
+        [chance(len(question.true), len(question.wrong)) for question in chosen]
+    )  # [questions, 2]
+    scores = {
+        name: [scored(chosen, part) for part in np.split(sums, 2)] for name, sums in answers.items()
     }
     return {
-        "documents": len(some),
+        "documents": len(chosen),
         "tokens": sum(len(ids) for pairs in asked["own"] for ids, _ in pairs),
         "confidence": parameters.confidence,
         "too_long": count - len(kept),
-        "answers": sum(len(one.true) + len(one.wrong) for one in some),
+        "answers": sum(len(question.true) + len(question.wrong) for question in chosen),
         "chance": dict(zip(SCORES, levels.mean(axis=0).tolist(), strict=True)),
         "conditions": results(
-            job, found, np.array(answer_tokens), levels, [one.category for one in some]
+            job, scores, np.array(answer_tokens), levels, [question.category for question in chosen]
         ),
     }
 
@@ -203,18 +208,18 @@ def sequences(
     from posenc.tokens.tokenize import tokenize
 
     texts = []
-    for text, one in zip(asked, questions, strict=True):
+    for text, question in zip(asked, questions, strict=True):
         lines = [line.replace(FIELD, text) for line in job.parameters.prompt]
         prompt = "\n".join([*job.parameters.primer, *lines])
-        texts += [prompt, *(f"{prompt} {answer}" for answer in [*one.true, *one.wrong])]
+        texts += [prompt, *(f"{prompt} {answer}" for answer in [*question.true, *question.wrong])]
     names = [str(number) for number in range(len(texts))]
     table = tokenize(tokenizer, names, texts, max_tokens=None, is_decoder=True)
     ids = iter(table["input_ids"].to_pylist())
-    found = []
-    for one in questions:
+    by_question = []
+    for question in questions:
         begin = len(next(ids))
-        found.append([(next(ids), begin) for _ in [*one.true, *one.wrong]])
-    return found
+        by_question.append([(next(ids), begin) for _ in [*question.true, *question.wrong]])
+    return by_question
 
 
 def losses_under(
@@ -230,28 +235,30 @@ def losses_under(
     -------
     float64 [documents] each.
     """
-    found = {name: np.empty(len(documents)) for name in job.conditions}
+    sums = {name: np.empty(len(documents)) for name in job.conditions}
     for name, row, losses in losses_shown(
         network, documents, job.conditions, learned, job.parameters.batch_tokens, "choices"
     ):
         # The loss of token 1 is the first.
-        found[name][row] = losses[begins[row] - 1 :].sum(dtype=np.float64)
-    return found
+        sums[name][row] = losses[begins[row] - 1 :].sum(dtype=np.float64)
+    return sums
 
 
 def scored(questions: list[Question], losses: Floats) -> Scored:
-    """Scores of questions, of the losses of their answers one after the other, true ones first."""
-    ends = np.cumsum([len(one.true) + len(one.wrong) for one in questions])  # [questions]
+    """Scores of questions from the losses of their answers in order, true ones first."""
+    ends = np.cumsum(
+        [len(question.true) + len(question.wrong) for question in questions]
+    )  # [questions]
     rows = []
-    for one, own in zip(questions, np.split(-losses, ends[:-1]), strict=True):
-        true, wrong = np.split(own, [len(one.true)])  # [true answers], [wrong answers]
+    for question, own in zip(questions, np.split(-losses, ends[:-1]), strict=True):
+        true, wrong = np.split(own, [len(question.true)])  # [true answers], [wrong answers]
         rows.append((mc1(true[0], wrong), mc2(true, wrong), -true.sum()))
     return Scored(*np.array(rows, np.float64).T)
 
 
 def results(
     job: Job,
-    found: dict[str, list[Scored]],
+    scores: dict[str, list[Scored]],
     answer_tokens: NDArray[np.int64],
     levels: Floats,
     categories: Sequence[str | None],
@@ -260,20 +267,20 @@ def results(
 
     Parameters
     ----------
-    job, found
+    job, scores
         What was asked for; by condition, scores after the own and after another question.
     answer_tokens
         int64 [questions]: tokens of the true answers.
     levels
         float64 [questions, 2]: MC1 and MC2 by chance.
     categories
-        [questions]; where one has none, or all the same, none is resampled.
+        [questions]; where one has none, or all have the same, categories are not resampled.
     """
-    options, names = bootstrap(job.parameters), list(found)
+    options, names = bootstrap(job.parameters), list(scores)
     intact, count = names.index(INTACT), len(names)
     means, over_categories = {}, {}
     for part in Scored._fields:
-        columns = [getattr(one[asked], part) for asked in (0, 1) for one in found.values()]
+        columns = [getattr(pair[asked], part) for asked in (0, 1) for pair in scores.values()]
         if part in SCORES:
             columns.append(levels[:, SCORES.index(part)])
         # Own and other question of all conditions, then chance: [questions, columns].

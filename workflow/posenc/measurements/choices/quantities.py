@@ -12,7 +12,7 @@ ANSWERING = (
     "zero_scores_fitted", "intact_fitted_short", "first_order_mask", "first_order",
     "first_order_heads", "first_order_neighbours",
 )  # fmt: skip
-"""Conditions whose answers to questions are spoken of."""
+"""Conditions whose answers to questions documents report."""
 OVER_CATEGORIES = tuple(f"delta_{score}_categories" for score in ("mc1", "mc2", "nll"))
 ANSWERS = (
     *(f"{score}{of}" for score in ("mc1", "mc2", "nll") for of in ("", "_other", "_question")),
@@ -27,11 +27,11 @@ CHOICES = (
 )
 
 
-def choices(one: Mapping[str, Any]) -> dict[str, Entry]:
+def choices(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     """Scores of questions and losses of their true answers, by condition."""
-    entries = {entry["condition"]: entry for entry in one["conditions"]}
-    found: dict[str, Entry] = {"questions": Number(one["documents"])}
-    found |= {f"chance.{part}": Number(level) for part, level in one["chance"].items()}
+    entries = {entry["condition"]: entry for entry in measurement["conditions"]}
+    numbers: dict[str, Entry] = {"questions": Number(measurement["documents"])}
+    numbers |= {f"chance.{part}": Number(level) for part, level in measurement["chance"].items()}
     for condition in with_spoken(ANSWERING, entries):
         entry = entries.get(condition, dict.fromkeys(ANSWERS))
         reason = NOT_EVALUATED
@@ -41,8 +41,8 @@ def choices(one: Mapping[str, Any]) -> dict[str, Entry]:
             lacking = reason
             if condition in entries and part in OVER_CATEGORIES:
                 lacking = "questions have no categories"
-            found[f"{condition}.{part}"] = estimate(entry.get(part), lacking)
-    return found
+            numbers[f"{condition}.{part}"] = estimate(entry.get(part), lacking)
+    return numbers
 
 
 WORDS = {

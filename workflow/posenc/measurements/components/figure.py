@@ -13,11 +13,11 @@ from posenc.drawing.section import Figure, Style
 
 CONDITIONS = 2
 LEADING = (1, 4)
-"""Of so many leading components the share of variance is shown, and of all."""
+"""Numbers of leading components whose share of variance is shown, besides that of all."""
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw variance, canonical correlation and the components' share of position, by model.
 
     Parameters
@@ -36,18 +36,18 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     models = shown(measurements)
     if not any(runs[0]["status"] == "measured" for runs in models.values()):
         reasons = [runs[0]["reason"] for runs in models.values()]
-        common.not_run(made.add_subplot(), reasons or ["the study has no components"], 60)
+        common.not_run(canvas.add_subplot(), reasons or ["the study has no components"], 60)
         return
     colours = common.condition_colours([run for runs in models.values() for run in runs], style)
-    grid = made.add_gridspec(4, len(models))
+    grid = canvas.add_gridspec(4, len(models))
     maps: list[Axes] = []
     lines: list[Axes] = []
     image = None
     for column, (model, runs) in enumerate(models.items()):
         if runs[0]["status"] != "measured":
-            common.not_run(made.add_subplot(grid[:, column]), [runs[0]["reason"]], 22)
+            common.not_run(canvas.add_subplot(grid[:, column]), [runs[0]["reason"]], 22)
             continue
-        axes = [made.add_subplot(grid[row, column]) for row in range(4)]
+        axes = [canvas.add_subplot(grid[row, column]) for row in range(4)]
         axes[0].set_title(common.display(model))
         _draw_variance(axes[0], runs[0], style)
         for run in runs:
@@ -57,32 +57,34 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
         for place, kind in ((2, "principal"), (3, "independent")):
             image = _draw_map(axes[place], runs[0], kind)
         n_states = len(runs[0]["layers"])
-        for place, one in enumerate(axes):
-            one.set_xlim(-0.5, n_states - 0.5)
-            one.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-            one.tick_params(labelbottom=place == 3, labelleft=column == 0, length=2)
+        for place, panel in enumerate(axes):
+            panel.set_xlim(-0.5, n_states - 0.5)
+            panel.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+            panel.tick_params(labelbottom=place == 3, labelleft=column == 0, length=2)
         if column == 0:
-            for one, label in zip(axes, _labels(), strict=True):
-                one.set_ylabel(label)
+            for panel, label in zip(axes, _labels(), strict=True):
+                panel.set_ylabel(label)
         lines += axes[:2]
         maps += axes[2:]
-    bar = made.colorbar(image, ax=maps, location="right", fraction=0.05, pad=0.02, aspect=14)
+    bar = canvas.colorbar(image, ax=maps, location="right", fraction=0.05, pad=0.02, aspect=14)
     bar.set_ticks([0, 0.5, 1], labels=["0", "0.5", "1"])
     bar.set_label("share between\npositions")
     bar.outline.set_linewidth(0.4)
-    made.supxlabel("layer (0: embedding)", fontsize=style.font_size)
-    common.legend_above(made, lines, columns=3)
+    canvas.supxlabel("layer (0: embedding)", fontsize=style.font_size)
+    common.legend_above(canvas, lines, columns=3)
 
 
 def shown(measurements: list[dict]) -> dict[str, list[dict]]:
     """The first conditions of the first data set, by model; the first is the intact model."""
-    found = [one for one in measurements if one["measurement"] == "components"]
-    datasets = common.unique(common.run_of(one)[1] for one in found)
+    selected = [
+        measurement for measurement in measurements if measurement["measurement"] == "components"
+    ]
+    datasets = common.unique(common.run_of(measurement)[1] for measurement in selected)
     models: dict[str, list[dict]] = {}
-    for one in found:
-        model, dataset, _ = common.run_of(one)
+    for measurement in selected:
+        model, dataset, _ = common.run_of(measurement)
         if dataset == datasets[0] and len(models.setdefault(model, [])) < CONDITIONS:
-            models[model].append(one)
+            models[model].append(measurement)
     return models
 
 
@@ -112,10 +114,10 @@ def _draw_correlation(axes: Axes, run: dict, colour: str) -> None:
     layers = [layer["layer"] for layer in run["layers"]]
     first = [layer["canonical"]["held_out"][0] for layer in run["layers"]]
     axes.fill_between(
-        layers, [one["low"] for one in first], [one["high"] for one in first],
+        layers, [estimate["low"] for estimate in first], [estimate["high"] for estimate in first],
         color=colour, alpha=0.25, lw=0,
     )  # fmt: skip
-    axes.plot(layers, [one["value"] for one in first], color=colour, marker="o", ms=2.5,
+    axes.plot(layers, [estimate["value"] for estimate in first], color=colour, marker="o", ms=2.5,
               label=f"correlation, {common.display(common.run_of(run)[2])}")  # fmt: skip
     axes.set_ylim(-0.12, 1.05)
     axes.set_yticks([0, 0.5, 1], labels=["0", "0.5", "1"])
@@ -125,7 +127,7 @@ def _draw_chance(axes: Axes, run: dict) -> None:
     layers = [layer["layer"] for layer in run["layers"]]
     chance = [layer["canonical"]["shuffled"][0] for layer in run["layers"]]
     axes.fill_between(
-        layers, [one["low"] for one in chance], [one["high"] for one in chance],
+        layers, [estimate["low"] for estimate in chance], [estimate["high"] for estimate in chance],
         color=common.LIGHT, lw=0, zorder=0, label="shuffled positions",
     )  # fmt: skip
 

@@ -83,7 +83,7 @@ def measure(
             f"evaluation.documents in params.yaml"
         )
     basis = fourier_basis(sample.position, sample.length, parameters.harmonics)  # [n, 2 harmonics]
-    # The same tokens with the positions of others: whatever is found then is chance.
+    # The same tokens with the positions of others: whatever they show is chance.
     generator = np.random.default_rng(control_seed)
     orders = np.stack([generator.permutation(tokens) for _ in range(SHUFFLES)])  # [shuffles, n]
     halves = np.random.default_rng(split_seed).permutation(int(sample.document.max()) + 1)
@@ -93,8 +93,8 @@ def measure(
     for state in tqdm(range(n_states), unit="layer", desc="components", mininterval=5):
         x = gathered(condition, state, sample)  # [n, d_model]
         with naming(f"{condition.directory}, layer {state}", ADVICE):
-            found = of_layer(parameters, x, sample, basis, orders, half)
-        layers.append({"layer": state, "name": layer_name(state, n_states), **found})
+            entry = of_layer(parameters, x, sample, basis, orders, half)
+        layers.append({"layer": state, "name": layer_name(state, n_states), **entry})
     return {
         "documents": documents,
         "tokens": tokens,
@@ -146,11 +146,11 @@ def of_layer(
     positions = sample.position
     shuffled_positions = positions[orders[0]]  # [n]
     share, chance = [], []  # of [components], a start each
-    for found in independent:
-        between = variance_between(found.sources, positions)  # [components]
+    for search in independent:
+        between = variance_between(search.sources, positions)  # [components]
         rank = np.argsort(-between, kind="stable")  # they come in no order
         share.append(between[rank])
-        chance.append(variance_between(found.sources, shuffled_positions)[rank])
+        chance.append(variance_between(search.sources, shuffled_positions)[rank])
     in_sample = canonical_correlations(principal.scores, basis).correlations  # [pairs]
     return {
         "principal": {
@@ -164,11 +164,11 @@ def of_layer(
         "independent": {
             "position_share": np.mean(share, axis=0).tolist(),
             "position_share_shuffled": np.mean(chance, axis=0).tolist(),
-            "largest_share": spread([one[0] for one in share]),
-            "converged": all(found.converged for found in independent),
-            "iterations": max(found.iterations for found in independent),
+            "largest_share": spread([of_start[0] for of_start in share]),
+            "converged": all(search.converged for search in independent),
+            "iterations": max(search.iterations for search in independent),
             "rank": independent[0].rank,
-            "halves_converged": all(found.converged for half in halves for found in half),
+            "halves_converged": all(search.converged for half in halves for search in half),
             "amari_between_halves": [between_halves(*two) for two in zip(*halves, strict=True)],
         },
         "canonical": {
@@ -179,19 +179,19 @@ def of_layer(
     }
 
 
-def between_halves(one: Independent, other: Independent) -> float | None:
+def between_halves(half: Independent, other: Independent) -> float | None:
     """How far the components of two halves are apart; None where one has fewer than it has signals.
 
     See :func:`posenc.metrics.independent.amari_index`.
     """
-    signals = one.unmixing.shape[1]
-    if (one.rank, other.rank) != (signals, signals):
+    signals = half.unmixing.shape[1]
+    if (half.rank, other.rank) != (signals, signals):
         return None
-    return amari_index(one.unmixing, np.linalg.inv(other.unmixing))
+    return amari_index(half.unmixing, np.linalg.inv(other.unmixing))
 
 
 def largest_between_halves(layers: list[dict[str, Any]]) -> dict[str, float] | None:
-    """How far the components of two halves are apart in the layer where they are most, over starts.
+    """How far apart the components of two halves are, over starts, in the layer where most so.
 
     None where those of a layer are not compared.
     """
@@ -231,7 +231,7 @@ def shuffled(
 ) -> list[dict[str, float]]:
     """The same with shuffled positions: mean, and interval over shuffles."""
     options = {"folds": FOLDS, "seed": parameters.seed}
-    found = np.stack(
+    correlations = np.stack(
         [
             correlation_of_moments(
                 held_out_moments(scores, basis[order], document, **options).sum(axis=0)
@@ -239,7 +239,9 @@ def shuffled(
             for order in orders
         ]
     )  # [shuffles, pairs]
-    return percentile_interval(found.mean(axis=0), found, parameters.confidence).as_json()
+    return percentile_interval(
+        correlations.mean(axis=0), correlations, parameters.confidence
+    ).as_json()
 
 
 main = command(MEASUREMENT, measure)

@@ -15,30 +15,30 @@ COMPONENTS = (
 )  # fmt: skip
 
 
-def components(one: Mapping[str, Any]) -> dict[str, Entry]:
+def components(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     """First canonical correlation with position; largest position shares at its best layer.
 
-    Of independent components, which follow the start of the search, with the least and the most
-    over starts; and: layers in which every search ended by itself, how far those of two halves of
-    the documents are apart at most, and the lowest rank.
+    Independent components depend on the start of the search: their share has its least and most
+    over starts. Then: layers in which every search ended by itself, how far components of two
+    halves of the documents are apart at most, and the lowest rank.
     """
-    layers = one["layers"]
+    layers = measurement["layers"]
     best = max(layers, key=lambda layer: layer["canonical"]["held_out"][0]["value"])
-    found = {
+    numbers = {
         f"{place}.correlation": estimate(layer["canonical"]["held_out"][0])
         for place, layer in zip(PLACES, (layers[0], best, layers[-1]), strict=True)
     }
-    found["shuffled"] = estimate(best["canonical"]["shuffled"][0])
-    found["principal"] = Number(max(best["principal"]["position_share"]))
-    found["independent"] = estimate(best["independent"]["largest_share"])
+    numbers["shuffled"] = estimate(best["canonical"]["shuffled"][0])
+    numbers["principal"] = Number(max(best["principal"]["position_share"]))
+    numbers["independent"] = estimate(best["independent"]["largest_share"])
     searches = [layer["independent"] for layer in layers]
-    found["layers"] = Number(len(searches))
-    found["converged"] = Number(sum(search["converged"] for search in searches))
+    numbers["layers"] = Number(len(searches))
+    numbers["converged"] = Number(sum(search["converged"] for search in searches))
     lower = "components of a half are fewer than its signals"
-    found["halves"] = estimate(one["amari_between_halves"], lower)
-    found["halves_chance"] = Number(one["amari_chance"])
-    found["rank"] = Number(min(search["rank"] for search in searches))
-    return found
+    numbers["halves"] = estimate(measurement["amari_between_halves"], lower)
+    numbers["halves_chance"] = Number(measurement["amari_chance"])
+    numbers["rank"] = Number(min(search["rank"] for search in searches))
+    return numbers
 
 
 WORDS = {

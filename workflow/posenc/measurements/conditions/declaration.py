@@ -27,15 +27,15 @@ def _controls() -> dict[str, Controls]:
     def of(intact: str, placebo: str, placebo_intact: str) -> Controls:
         return Controls(intact=intact, placebo=placebo, placebo_intact=placebo_intact)
 
-    found = {
+    controls = {
         "zero_fitted": of("intact_fitted", "zero_hashed", "intact_hashed"),
         "fitted": of("intact_fitted_vectors", "fitted_hashed", "intact_hashed_vectors"),
     }
     for seed in ("", "_1", "_2"):
-        found[f"zero_scores_fitted{seed}"] = of(
+        controls[f"zero_scores_fitted{seed}"] = of(
             f"intact_fitted_short{seed}", f"zero_hashed_short{seed}", f"intact_hashed_short{seed}"
         )
-    return found
+    return controls
 
 
 class Conditions(Section):

@@ -1,6 +1,6 @@
 """What a study's conditions do to a model: perplexity, recovered share, similarity by layer.
 
-Of documents that come in categories, as the questions of TruthfulQA do, the cost of each condition
+Where documents come in categories, as the questions of TruthfulQA do, the cost of each condition
 has an interval over categories too, and that of the model without positions is given by category.
 """
 
@@ -77,7 +77,7 @@ def main(
     ]  # fmt: skip
     for dataset in [*job.datasets, *(["long"] if job.extrapolation else [])]:
         path = evaluations / f"{dataset}.parquet"
-        found = Evaluations(path)
+        evaluated = Evaluations(path)
         write_sealed(
             output / f"{dataset}.json",
             {
@@ -87,10 +87,10 @@ def main(
                 "run": {"model": model, "dataset": dataset},
                 "confidence": job.parameters.confidence,
                 **(
-                    extrapolation(job, job.extrapolation, found)
+                    extrapolation(job, job.extrapolation, evaluated)
                     if job.extrapolation and dataset == "long"
                     else conditions(
-                        job, found, categories_of(documents / path.name, found.documents)
+                        job, evaluated, categories_of(documents / path.name, evaluated.documents)
                     )
                 ),
                 **({} if dataset == "long" else {"masks": learned}),
@@ -109,13 +109,13 @@ def categories_of(path: Path, documents: list[str]) -> list[str] | None:
     path
         The data set's documents.
     documents
-        The names of those that are meant.
+        The names of those that are evaluated.
     """
     table = read_documents(path, columns=["document_id", "category"])
     known = dict(zip(*(table[name].to_pylist() for name in table.column_names), strict=True))
-    found = [known.get(name) for name in documents]
-    categories = [name for name in found if name is not None]
-    return categories if len(categories) == len(found) and has_categories(found) else None
+    assigned = [known.get(name) for name in documents]
+    categories = [name for name in assigned if name is not None]
+    return categories if len(categories) == len(assigned) and has_categories(assigned) else None
 
 
 class Evaluations:
@@ -174,22 +174,22 @@ class Evaluations:
         return np.array(self.units[unit]["cosine"].to_pylist())
 
 
-def conditions(job: Job, found: Evaluations, categories: list[str] | None) -> dict[str, Any]:
+def conditions(job: Job, evaluated: Evaluations, categories: list[str] | None) -> dict[str, Any]:
     """The measurement of a data set, whose documents may have categories."""
     names = list(job.conditions)
-    parameters, is_decoder = job.parameters, found.metadata["is_decoder"]
+    parameters, is_decoder = job.parameters, evaluated.metadata["is_decoder"]
     options = bootstrap(parameters)
-    tokens = found.units[names[0]]["tokens"].to_numpy()  # [documents]
+    tokens = evaluated.units[names[0]]["tokens"].to_numpy()  # [documents]
     entries = [
         {
             "condition": name,
             "spec": dumped(job.conditions[name]),
-            "precision": found.metadata["precision"][name],
+            "precision": evaluated.metadata["precision"][name],
         }
         for name in names
     ]
     for name, entry in zip(names, entries, strict=True):
-        cosines = PairedMeans(found.cosines(name), tokens, **options)
+        cosines = PairedMeans(evaluated.cosines(name), tokens, **options)
         entry["layers"] = [
             cosines.of(lambda value: value, layer).as_json() | {"layer": layer}
             for layer in range(len(cosines.value))
@@ -199,18 +199,18 @@ def conditions(job: Job, found: Evaluations, categories: list[str] | None) -> di
         "reason": None,
         "documents": len(tokens),
         "tokens": int(tokens.sum()),
-        "coverage": found.metadata["coverage"],
+        "coverage": evaluated.metadata["coverage"],
         "is_decoder": is_decoder,
-        "positions": found.metadata["positions"],
-        "vocabulary_size": found.metadata["vocabulary_size"],
+        "positions": evaluated.metadata["positions"],
+        "vocabulary_size": evaluated.metadata["vocabulary_size"],
         "conditions": entries,
         "categories": None,
         "sweeps": {},
     }
     if is_decoder:
-        sums, scored = found.nll(names)
+        sums, scored = evaluated.nll(names)
         means = PairedMeans(sums, scored, **options)
-        utf8 = found.losses(names[0]).utf8_bytes  # [documents]
+        utf8 = evaluated.losses(names[0]).utf8_bytes  # [documents]
         bits = PairedMeans(sums / np.log(2), utf8, **options)
         for column, entry in enumerate(entries):
             entry.update(
@@ -218,16 +218,16 @@ def conditions(job: Job, found: Evaluations, categories: list[str] | None) -> di
             )
             entry["bits_per_byte"] = bits.of(lambda value: value, column).as_json()
             entry["worse_than_uniform"] = share_worse_than_uniform(
-                found.losses(names[column]).token_nll, scored, out["vocabulary_size"], **options
+                evaluated.losses(names[column]).token_nll, scored, out["vocabulary_size"], **options
             ).as_json()
         for entry in entries:
             entry["adaptation"] = adapted(entry["condition"], parameters, names, means)
         out["scored_tokens"] = int(scored.sum())
-        out["bos"] = found.metadata["bos"]
+        out["bos"] = evaluated.metadata["bos"]
         if categories is not None and {INTACT, WITHOUT} <= set(names):
             out["categories"] = by_category(parameters, names, sums, scored, categories)
     for name, sweep in job.sweeps.items():
-        out["sweeps"][name] = swept(sweep, found, options)
+        out["sweeps"][name] = swept(sweep, evaluated, options)
     return out
 
 
@@ -256,7 +256,7 @@ def by_category(
     means = CategoryMeans(sums, scored, categories, **options)
     has_lost = is_lost(means, intact, without)
     cost = sums[:, without] - sums[:, intact]  # [documents]
-    found = differences(cost, scored, categories, permutations=PERMUTATIONS, **options)
+    tested = differences(cost, scored, categories, permutations=PERMUTATIONS, **options)
     return {
         "condition": WITHOUT,
         "delta_nll": {
@@ -270,21 +270,21 @@ def by_category(
             if column not in (intact, without)
         },
         "adaptation": {name: adapted(name, parameters, names, means) for name in names},
-        "variance": found.variance,
-        "expected": found.expected,
+        "variance": tested.variance,
+        "expected": tested.expected,
         "permutations": PERMUTATIONS,
-        "p_value": found.p_value,
+        "p_value": tested.p_value,
         "categories": [
             {"category": str(name), "documents": int(count), "delta_nll": mean, "p_value": float(p)}
             for name, count, mean, p in zip(
-                found.names, found.documents, found.mean.as_json(), found.p_values, strict=True
+                tested.names, tested.documents, tested.mean.as_json(), tested.p_values, strict=True
             )
         ],
     }
 
 
 def places(units: list[str], base: dict[str, str | None]) -> list[int | None]:
-    """Where the conditions stand that others are compared with; None for one that is not there."""
+    """Columns of the conditions that others are compared with; None for one that is missing."""
     wanted = [base[name] or "" for name in (INTACT, WITHOUT)]
     return [units.index(unit) if unit in units else None for unit in wanted]
 
@@ -292,7 +292,7 @@ def places(units: list[str], base: dict[str, str | None]) -> list[int | None]:
 def adapted(
     condition: str, parameters: Conditions, names: list[str], means: PairedMeans
 ) -> dict[str, Any] | None:
-    """What of a fitted mask's gain is position; None where it has no controls here."""
+    """How much of a fitted mask's gain is position; None where it has no controls here."""
     controls = parameters.controls.get(condition)
     if controls is None:
         return None
@@ -309,7 +309,7 @@ def adapted(
     return adaptation(means, **{role: names.index(name) for role, name in of.items()})
 
 
-def swept(sweep: Sweep, found: Evaluations, options: dict) -> dict[str, Any]:
+def swept(sweep: Sweep, evaluated: Evaluations, options: dict) -> dict[str, Any]:
     """One row per condition and value."""
     rows = []
     values = sorted({value for units in sweep.units.values() for value in units.values()})
@@ -324,16 +324,16 @@ def swept(sweep: Sweep, found: Evaluations, options: dict) -> dict[str, Any]:
         base = {}
         for name in (INTACT, WITHOUT):
             unit = units.get(name) if sweep.key == "tokens" else name
-            base[name] = unit if unit in found.units else None
+            base[name] = unit if unit in evaluated.units else None
         order = list(dict.fromkeys([*units.values(), *filter(None, base.values())]))
-        cosine_tokens = found.units[order[0]]["tokens"].to_numpy()
+        cosine_tokens = evaluated.units[order[0]]["tokens"].to_numpy()
         means = None
-        if found.metadata["is_decoder"]:
-            sums, scored = found.nll(order)
+        if evaluated.metadata["is_decoder"]:
+            sums, scored = evaluated.nll(order)
             means = PairedMeans(sums, scored, **options)
         for name, unit in units.items():
             row = {"condition": name, "value": value}
-            last = PairedMeans(found.cosines(unit)[:, -1:], cosine_tokens, **options)
+            last = PairedMeans(evaluated.cosines(unit)[:, -1:], cosine_tokens, **options)
             row["last_cosine"] = last.of(lambda own: own, 0).as_json()
             if means is not None:
                 column = order.index(unit)
@@ -342,19 +342,19 @@ def swept(sweep: Sweep, found: Evaluations, options: dict) -> dict[str, Any]:
     return {"key": sweep.key, "rows": rows}
 
 
-def extrapolation(job: Job, beyond: Extrapolation, found: Evaluations) -> dict[str, Any]:
+def extrapolation(job: Job, beyond: Extrapolation, evaluated: Evaluations) -> dict[str, Any]:
     """Loss by position in documents that are longer than the model was trained for."""
-    units = [name for name in beyond.conditions if name in found.units]
-    documents = len(found.units[units[0]]) if units else 0
-    if not found.metadata["is_decoder"] or documents < 2:
+    units = [name for name in beyond.conditions if name in evaluated.units]
+    documents = len(evaluated.units[units[0]]) if units else 0
+    if not evaluated.metadata["is_decoder"] or documents < 2:
         reason = "no language-model head"
-        if found.metadata["is_decoder"]:
+        if evaluated.metadata["is_decoder"]:
             reason = f"{documents} documents of {beyond.tokens} tokens"
             if not units:
                 reason = f"the model reads {beyond.tokens} tokens or more as it is"
         return {"status": "not run", "reason": reason, "documents": documents, "tokens": 0}
     losses = {
-        unit: np.array(found.units[unit]["nll"].to_pylist(), np.float64) for unit in units
+        unit: np.array(evaluated.units[unit]["nll"].to_pylist(), np.float64) for unit in units
     }  # [documents, tokens - 1] each
     options = bootstrap(job.parameters)
     against = losses.get(beyond.against or "")
@@ -363,20 +363,20 @@ def extrapolation(job: Job, beyond: Extrapolation, found: Evaluations) -> dict[s
     def shares(own: NDArray[np.float64]) -> list[dict[str, Any] | None]:
         """What a condition recovers of the loss without positions, by bucket."""
         columns = (own, losses[WITHOUT], losses[INTACT])
-        found = recovered_by_bucket(columns, beyond.bucket, **options)
-        return [None if share is None else share.as_json() for share in found]
+        buckets = recovered_by_bucket(columns, beyond.bucket, **options)
+        return [None if share is None else share.as_json() for share in buckets]
 
     rows = [
         {
             "condition": unit,
-            "precision": found.metadata["precision"][unit],
+            "precision": evaluated.metadata["precision"][unit],
             "buckets": [
                 {"from": begin + 1, "to": end + 1, "nll_per_token": estimate.as_json()}
                 for begin, end, estimate in by_bucket(own, beyond.bucket, **options)
             ],
-            # Of conditions other than the two that a share is made of.
+            # For conditions other than the two that define the share.
             "recovered": shares(own) if has_both and unit not in (INTACT, WITHOUT) else None,
-            # Of the same tokens: an interval of the difference, not two of which each is wide.
+            # On the same tokens: one interval of the difference, not two wide ones.
             "difference": None
             if against is None
             else by_bucket(own - against, beyond.bucket, **options)[-1][-1].as_json(),
@@ -389,7 +389,9 @@ def extrapolation(job: Job, beyond: Extrapolation, found: Evaluations) -> dict[s
         "documents": documents,
         "tokens": documents * losses[units[0]].shape[1],
         "against": beyond.against if against is not None else None,
-        "trained_tokens": found.metadata["units"][units[0]]["parameters"]["reading"]["max_tokens"],
+        "trained_tokens": evaluated.metadata["units"][units[0]]["parameters"]["reading"][
+            "max_tokens"
+        ],
         "conditions": rows,
     }
 

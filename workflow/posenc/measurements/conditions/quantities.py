@@ -15,7 +15,7 @@ ESTIMATES = (
 )  # fmt: skip
 CONDITIONS = ("documents", "tokens", "embedding.cosine", "last.cosine", *ESTIMATES)
 COVERAGE = ("documents", "cut", "tokens", "share")
-"""Of a model and a data set: documents that are read and cut, and the tokens of them that are."""
+"""Of a model and a data set: documents that are read and cut, and their tokens that are read."""
 ADAPTATION = tuple(
     f"{what}{share}"
     for what in ("interaction", "placebo_interaction", "beyond_placebo")
@@ -27,14 +27,14 @@ CATEGORIES = (
     *(f"{name}{part}" for name in ("most", "least") for part in ("", ".documents", ".p_value")),
 )  # fmt: skip
 FITS = ("zero_scores_fitted", "zero_fitted")
-"""Conditions of a fitted mask; the first that a model has is told over categories."""
+"""Conditions of a fitted mask; the first that a model has is reported over categories."""
 FIT_PARTS = {
     "fitted": "recovered",
     "fitted_interaction_share": "interaction_share",
     "fitted_beyond_placebo_share": "beyond_placebo_share",
 }
 FEWEST_DOCUMENTS = 15
-"""Of a category, so that documents speak of its mean."""
+"""Documents of a category at least, for its mean to be reported."""
 LEVEL = 0.05
 LONG_COUNTS = ("trained", "documents")
 ENDS = ("within", "beyond", "difference", "recovered_within", "recovered_beyond")
@@ -48,13 +48,13 @@ def condition_facts(measurement: Mapping[str, Any]) -> dict[str, dict[str, Entry
 
 
 def evaluated(measurement: Mapping[str, Any], condition: str) -> dict[str, Entry]:
-    """Those of one condition; a reason where it is not for the model."""
+    """The numbers of one condition; a reason where it is not for the model."""
     model = measurement["run"]["model"]
-    found = (one for one in measurement["conditions"] if one["condition"] == condition)
-    if (entry := next(found, None)) is None:
+    rows = (row for row in measurement["conditions"] if row["condition"] == condition)
+    if (entry := next(rows, None)) is None:
         return dict.fromkeys(CONDITIONS, NotRun(f"{condition} is not for {model}"))
     layers = [Number(layer["value"], layer["low"], layer["high"]) for layer in entry["layers"]]
-    here: dict[str, Entry] = {
+    numbers: dict[str, Entry] = {
         "documents": Number(measurement["documents"]),
         "tokens": Number(tokens_of(measurement)),
         "embedding.cosine": layers[0],
@@ -62,12 +62,12 @@ def evaluated(measurement: Mapping[str, Any], condition: str) -> dict[str, Entry
     }
     for key in ESTIMATES:
         if not measurement["is_decoder"]:
-            here[key] = NotRun(f"{model} has no language-model head")
+            numbers[key] = NotRun(f"{model} has no language-model head")
         elif entry[key] is None:
-            here[key] = NotRun("nothing is lost without positions")
+            numbers[key] = NotRun("nothing is lost without positions")
         else:
-            here[key] = Number(**entry[key])
-    return here
+            numbers[key] = Number(**entry[key])
+    return numbers
 
 
 def coverage_facts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
@@ -79,53 +79,55 @@ def coverage_facts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
 
 def with_controls(measurement: Mapping[str, Any]) -> list[str]:
     """Conditions of fitted masks that have controls."""
-    return [one["condition"] for one in measurement["conditions"] if one.get("adaptation")]
+    return [entry["condition"] for entry in measurement["conditions"] if entry.get("adaptation")]
 
 
 def adapted(measurement: Mapping[str, Any], condition: str) -> dict[str, Entry]:
-    """What of a fitted mask's gain is position; a reason where it has no controls."""
+    """How much of a fitted mask's gain is position; a reason where it has no controls."""
     model, none = measurement["run"]["model"], NotRun("nothing is lost without positions")
     for entry in measurement["conditions"]:
         if entry["condition"] == condition and entry.get("adaptation"):
-            found = entry["adaptation"].items()
-            return {key: Number(**estimate) if estimate else none for key, estimate in found}
+            estimates = entry["adaptation"].items()
+            return {key: Number(**estimate) if estimate else none for key, estimate in estimates}
     return dict.fromkeys(ADAPTATION, NotRun(f"controls of {condition} are not run for {model}"))
 
 
 def categories(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     """What documents lose without positions by category, and whether categories differ."""
-    found = measurement.get("categories")
-    if found is None:
+    by_category = measurement.get("categories")
+    if by_category is None:
         has_loss = measurement["is_decoder"]
         lacking = "documents have no categories" if has_loss else "there is no language-model head"
         return dict.fromkeys(CATEGORIES, NotRun(lacking))
-    rows = found["categories"]
-    large = [one for one in rows if one["documents"] >= FEWEST_DOCUMENTS]
-    here: dict[str, Entry] = {
+    rows = by_category["categories"]
+    large = [row for row in rows if row["documents"] >= FEWEST_DOCUMENTS]
+    numbers: dict[str, Entry] = {
         "number": Number(len(rows)),
-        "delta_nll": Number(**found["delta_nll"][found["condition"]]),
+        "delta_nll": Number(**by_category["delta_nll"][by_category["condition"]]),
         "closed_form": NotRun("the closed form is not evaluated, or nothing is lost"),
-        "spread": Number(math.sqrt(found["variance"])),
-        "expected_spread": Number(math.sqrt(found["expected"])),
-        "p_value": Number(found["p_value"]),
-        "different": Number(sum(one["p_value"] < LEVEL for one in rows)),
+        "spread": Number(math.sqrt(by_category["variance"])),
+        "expected_spread": Number(math.sqrt(by_category["expected"])),
+        "p_value": Number(by_category["p_value"]),
+        "different": Number(sum(row["p_value"] < LEVEL for row in rows)),
         "compared": Number(len(large)),
     }
-    if shares := found["recovered"].get("zero_closed"):
-        here["closed_form"] = Number(**shares)
-    fit = next((name for name in FITS if found["adaptation"].get(name)), None)
-    parts = dict(found["adaptation"][fit], recovered=found["recovered"][fit]) if fit else {}
+    if shares := by_category["recovered"].get("zero_closed"):
+        numbers["closed_form"] = Number(**shares)
+    fit = next((name for name in FITS if by_category["adaptation"].get(name)), None)
+    parts = (
+        dict(by_category["adaptation"][fit], recovered=by_category["recovered"][fit]) if fit else {}
+    )
     for key, part in FIT_PARTS.items():
         no_fit = NotRun("no fitted mask is evaluated with its controls, or nothing is lost")
-        here[key] = Number(**parts[part]) if parts.get(part) else no_fit
-    large.sort(key=lambda one: one["delta_nll"]["value"])
+        numbers[key] = Number(**parts[part]) if parts.get(part) else no_fit
+    large.sort(key=lambda row: row["delta_nll"]["value"])
     none = NotRun(f"no category has {FEWEST_DOCUMENTS} documents")
     for name, place in (("least", 0), ("most", -1)):
-        one = large[place] if large else None
-        here[name] = Number(**one["delta_nll"]) if one else none
+        row = large[place] if large else None
+        numbers[name] = Number(**row["delta_nll"]) if row else none
         for key in ("documents", "p_value"):
-            here[f"{name}.{key}"] = Number(one[key]) if one else none
-    return here
+            numbers[f"{name}.{key}"] = Number(row[key]) if row else none
+    return numbers
 
 
 def long_facts(measurement: Mapping[str, Any], condition: str) -> dict[str, Entry]:
@@ -150,37 +152,37 @@ def long_facts(measurement: Mapping[str, Any], condition: str) -> dict[str, Entr
 
 
 def long_counts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
-    """What is long, and how much there is of it."""
+    """The trained length, and the number of long documents."""
     keys = dict(zip(LONG_COUNTS, ("trained_tokens", "documents"), strict=True))
     return {name: Number(measurement[key]) for name, key in keys.items()}
 
 
 def mask_facts(mask: Mapping[str, Any]) -> dict[str, Entry]:
     """What was learned: the loss on calibration text, and what the method chose or fitted."""
-    found: dict[str, Entry] = {}
+    numbers: dict[str, Entry] = {}
     for key in MASK:
         if key not in mask:
-            found[key] = NotRun(f"the mask {mask['mask']} has no {key}")
+            numbers[key] = NotRun(f"the mask {mask['mask']} has no {key}")
         elif key == "slope":
-            found[key] = Number(mask[key], decimals=len(f"{mask[key]:g}".partition(".")[2]))
+            numbers[key] = Number(mask[key], decimals=len(f"{mask[key]:g}".partition(".")[2]))
         else:
-            found[key] = Number(mask[key])
-    return found
+            numbers[key] = Number(mask[key])
+    return numbers
 
 
 def masks_facts(measurement: Mapping[str, Any], masks: Iterable[str]) -> dict[str, Entry]:
-    """The same of masks by name; those that the model has not learned have a reason."""
+    """The same for masks by name; a reason for those that the model has not learned."""
     learned = {mask["mask"]: mask for mask in measurement["masks"]}
-    found: dict[str, Entry] = {}
+    numbers: dict[str, Entry] = {}
     for name in masks:
         why = NotRun(f"no mask {name} of {measurement['run']['model']}")
         entries = mask_facts(learned[name]) if name in learned else dict.fromkeys(MASK, why)
-        found |= {f"masks.{name}.{key}": entry for key, entry in entries.items()}
-    return found
+        numbers |= {f"masks.{name}.{key}": entry for key, entry in entries.items()}
+    return numbers
 
 
 def tokens_of(measurement: Mapping[str, Any]) -> int:
-    """Tokens that a measurement's losses are of; all that it saw where it has none."""
+    """Tokens whose losses a measurement has; all that it saw where it has none."""
     return measurement.get("scored_tokens", measurement["tokens"])
 
 

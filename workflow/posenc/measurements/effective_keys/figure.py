@@ -17,7 +17,7 @@ MARKERS = dict(zip(CHOICES, common.MARKERS, strict=False))
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw effective keys by layer and by length, and what reading a few costs, a column per model.
 
     Parameters
@@ -34,43 +34,45 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     """
     rows = by_dataset(of_kind(measurements, "effective_keys"))
     if not rows:
-        common.not_run(made.add_subplot(), ["no attention was measured"], 60)
+        common.not_run(canvas.add_subplot(), ["no attention was measured"], 60)
         return
     dataset, shown = next(iter(rows.items()))
-    panels = made.subplots(3, len(shown), squeeze=False)
-    for place, one in enumerate(shown):
-        _by_layer(panels[0, place], one, style)
-        panels[0, place].set_title(common.title(made, one["run"]["model"], len(shown)))
+    panels = canvas.subplots(3, len(shown), squeeze=False)
+    for place, measurement in enumerate(shown):
+        _by_layer(panels[0, place], measurement, style)
+        panels[0, place].set_title(common.title(canvas, measurement["run"]["model"], len(shown)))
         common.layer_ticks(panels[0, place], len(shown))
-        _by_length(panels[1, place], one, style)
-        _costs(panels[2, place], one, style)
+        _by_length(panels[1, place], measurement, style)
+        _costs(panels[2, place], measurement, style)
     for row, label in zip(panels, ("layer", "keys seen", "keys read"), strict=True):
         for axes in row:
             axes.set_xlabel(label)
     for axes in panels[:2, 0]:
         axes.set_ylabel("effective keys")
     first: dict[bool, Axes] = {}
-    for axes, one in zip(panels[2], shown, strict=True):
-        if first.setdefault(one["is_causal"], axes) is axes:
-            axes.set_ylabel("lost nats per token" if one["is_causal"] else "1 − cosine with intact")
-    common.legend_above(made, panels[:, 0], columns=len(SERIES) + len(CHOICES))
-    made.supxlabel(f"({common.display(dataset)})", fontsize=style.font_size)
+    for axes, measurement in zip(panels[2], shown, strict=True):
+        if first.setdefault(measurement["is_causal"], axes) is axes:
+            axes.set_ylabel(
+                "lost nats per token" if measurement["is_causal"] else "1 − cosine with intact"
+            )
+    common.legend_above(canvas, panels[:, 0], columns=len(SERIES) + len(CHOICES))
+    canvas.supxlabel(f"({common.display(dataset)})", fontsize=style.font_size)
 
 
-def _by_layer(axes: Axes, one: dict, style: Style) -> None:
-    layers = [row["layer"] for row in one["layers"]]
+def _by_layer(axes: Axes, measurement: dict, style: Style) -> None:
+    layers = [row["layer"] for row in measurement["layers"]]
     for colour, (name, label) in zip(style.palette, SERIES.items(), strict=False):
-        found = [row[name] for row in one["layers"]]
-        curve(axes, layers, found, color=colour, label=label, marker="o", ms=2.2, lw=1.0)
-    axes.axhline(one["seen"], color=common.GREY, ls=":", lw=0.9)
-    axes.set_ylim(0, 1.08 * one["seen"])
+        estimates = [row[name] for row in measurement["layers"]]
+        curve(axes, layers, estimates, color=colour, label=label, marker="o", ms=2.2, lw=1.0)
+    axes.axhline(measurement["seen"], color=common.GREY, ls=":", lw=0.9)
+    axes.set_ylim(0, 1.08 * measurement["seen"])
 
 
-def _by_length(axes: Axes, one: dict, style: Style) -> None:
-    seen = [row["seen"] for row in one["lengths"]]
+def _by_length(axes: Axes, measurement: dict, style: Style) -> None:
+    seen = [row["seen"] for row in measurement["lengths"]]
     for colour, (name, label) in zip(style.palette, SERIES.items(), strict=False):
-        found = [row[name] for row in one["lengths"]]
-        curve(axes, seen, found, color=colour, label=label, marker="o", ms=2.2, lw=1.0)
+        estimates = [row[name] for row in measurement["lengths"]]
+        curve(axes, seen, estimates, color=colour, label=label, marker="o", ms=2.2, lw=1.0)
     axes.plot(seen, seen, color=common.GREY, ls=":", lw=0.9)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)
@@ -79,10 +81,10 @@ def _by_length(axes: Axes, one: dict, style: Style) -> None:
         axis.set_minor_locator(NullLocator())
 
 
-def costs(one: dict, choice: str) -> tuple[list[int], list[dict[str, float]]]:
+def costs(measurement: dict, choice: str) -> tuple[list[int], list[dict[str, float]]]:
     """Numbers of keys, and what reading so many costs: nats per token, or 1 minus the cosine."""
-    entries = [entry for entry in one["reading"] if entry["choice"] == choice]
-    if one["is_causal"]:
+    entries = [entry for entry in measurement["reading"] if entry["choice"] == choice]
+    if measurement["is_causal"]:
         return [entry["keys"] for entry in entries], [entry["delta_nll"] for entry in entries]
     ends = {"value": "value", "low": "high", "high": "low"}
     return [entry["keys"] for entry in entries], [
@@ -90,11 +92,11 @@ def costs(one: dict, choice: str) -> tuple[list[int], list[dict[str, float]]]:
     ]
 
 
-def _costs(axes: Axes, one: dict, style: Style) -> None:
+def _costs(axes: Axes, measurement: dict, style: Style) -> None:
     for colour, (choice, label) in zip(style.palette[2:], CHOICES.items(), strict=False):
-        keys, found = costs(one, choice)
+        keys, estimates = costs(measurement, choice)
         look = {"color": colour, "label": label, "marker": MARKERS[choice], "ms": 3, "lw": 1.0}
-        curve(axes, keys, found, **look)
+        curve(axes, keys, estimates, **look)
     axes.axhline(0, color="0.75", lw=0.5, zorder=0)
     axes.set_xscale("log", base=2)
     axes.set_xticks(keys, [str(count) for count in keys])

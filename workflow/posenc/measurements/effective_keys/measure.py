@@ -3,9 +3,9 @@
 The intact model runs on the beginnings of documents. Its patterns say how many keys a head reads
 (:mod:`posenc.metrics.effective_keys`), and a second run, in which each query keeps its strongest
 keys alone, whether the others matter. The controls read as many keys: the nearest, the document's
-first with the nearest, or any. Were they as good, it would not be the choice that counts. By
-length: patterns that are equally sharp whatever they see read the same number of keys (growth 0),
-and uniform ones read all (growth 1).
+first with the nearest, or any. If they were as good, the choice would not matter. By length:
+patterns that are equally sharp whatever they see read the same number of keys (growth 0), and
+uniform ones read all (growth 1).
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ def measure(parameters: EffectiveKeys, network: Any, text: Tokens) -> dict[str, 
         # All queries of an encoder see the whole text, which is cut to see how its length matters.
         cut = [of_document] if causal else [patterns_of(ids[:end])[1] for end in cuts(len(ids))]
         lengths.append([sum(part) for part in zip(*cut, strict=True)])
-        # Of each document its own keys at random: a layer adds its number to the seed.
+        # Each document has its own random keys: a layer adds its number to the seed.
         seed = parameters.seed + 1000 * number
         readings = (Reading(choice, keys, seed) for choice, keys in ways)
         lasts = [intact, *(states_reading(network, ids, reading) for reading in readings)]
         effects.append([effect(network, ids, last, intact, causal) for last in lasts])
-    queries, logs, of_heads = (np.stack(one) for one in zip(*sums, strict=True))
-    by_length = [np.stack(one) for one in zip(*lengths, strict=True)]
+    queries, logs, of_heads = (np.stack(arrays) for arrays in zip(*sums, strict=True))
+    by_length = [np.stack(arrays) for arrays in zip(*lengths, strict=True)]
     return {
         "is_causal": causal,
         "n_layers": of_heads.shape[2],
@@ -113,15 +113,15 @@ def patterns(
     octave = octaves(seen)[counted]  # [queries]
 
     def by_octave(values: Floats) -> Floats:  # [queries, ...] to [OCTAVES, ...]
-        found = np.zeros((OCTAVES, *values.shape[1:]))
-        np.add.at(found, octave, values)
-        return found
+        sums = np.zeros((OCTAVES, *values.shape[1:]))
+        np.add.at(sums, octave, values)
+        return sums
 
     with torch.inference_mode(), recording() as recorded:
         last = packed_last(network, [ids])[0]  # [tokens, d_model]
     layers = []
     for layer in sorted(recorded.queries):
-        both = (one[layer][0].numpy() for one in (recorded.queries, recorded.keys))
+        both = (vectors[layer][0].numpy() for vectors in (recorded.queries, recorded.keys))
         pattern = attention_pattern(*both, causal=causal)  # [n_heads, tokens, tokens]
         of_queries = parts(pattern[:, counted])  # [n_heads, queries, parts]
         layers.append(by_octave(of_queries.swapaxes(0, 1)))  # [OCTAVES, n_heads, parts]
@@ -167,8 +167,8 @@ def means_of(
         return mean.reshape(len(mean), -1)
 
     estimates = sums_bootstrap([sums, counts], statistic, **bootstrap(parameters))
-    found = cast("list[dict[str, float]]", estimates.as_json())
-    rows = [found[start : start + len(PARTS)] for start in range(0, len(found), len(PARTS))]
+    means = cast("list[dict[str, float]]", estimates.as_json())
+    rows = [means[start : start + len(PARTS)] for start in range(0, len(means), len(PARTS))]
     return [dict(zip(NAMES, row, strict=True)) for row in rows]
 
 
@@ -196,8 +196,8 @@ def pattern_results(
         "seen": float(np.exp(logs.sum() / queries.sum())),
         **together,
         "layers": [
-            {"layer": layer, **found, "heads": heads[layer * n_heads : (layer + 1) * n_heads]}
-            for layer, found in enumerate(layers)
+            {"layer": layer, **means, "heads": heads[layer * n_heads : (layer + 1) * n_heads]}
+            for layer, means in enumerate(layers)
         ],
     }
 
@@ -234,9 +234,9 @@ def length_results(
         }
 
     def slope(entropies: Floats, seen: Floats, number: Floats) -> Floats:  # [resamples]
-        # Of an octave that only some documents reach, a resample may have none.
+        # A resample may lack an octave that only some documents reach.
         has = number > 0  # [resamples, octaves]
-        x, y = (one / np.where(has, number, 1) for one in (seen, entropies))  # as `has`
+        x, y = (totals / np.where(has, number, 1) for totals in (seen, entropies))  # as `has`
         x -= x.sum(axis=1, keepdims=True) / has.sum(axis=1, keepdims=True)
         return np.asarray((has * x * y).sum(axis=1) / (has * x**2).sum(axis=1))
 
@@ -266,7 +266,7 @@ def reading_results(
     """
     tokens = np.array([len(ids) for ids in documents])  # [documents]
     options = bootstrap(parameters)
-    # Of a document's tokens all but the first are predicted.
+    # All tokens of a document but the first are predicted.
     nll = PairedMeans(effects[..., 0], tokens - 1, **options)
     cosine = PairedMeans(effects[..., 1], tokens, **options)
     entries = []

@@ -13,7 +13,7 @@ READ = tuple(f"{choice}.{end}" for choice in ("strongest", "nearest", "first_nea
 """Which keys are read, and how many of them: what a study that has none lacks."""
 COST = ("delta_nll", "cosine")
 LENGTHS = (4, 16, 64, 128)
-"""Keys that a query sees at least, up to twice as many: those that are spoken of."""
+"""Keys that a query sees at least, up to twice as many: those that documents report."""
 EFFECTIVE_KEYS = (
     "seen", "keys", "others", "first", "largest", "fewest", "fewest.layer", "most", "most.layer",
     "growth", *(f"seen_{length}.{part}" for length in LENGTHS for part in ("keys", "others")),
@@ -21,27 +21,31 @@ EFFECTIVE_KEYS = (
 )  # fmt: skip
 
 
-def effective_keys(one: Mapping[str, Any]) -> Facts:
+def effective_keys(measurement: Mapping[str, Any]) -> Facts:
     """How many keys are read, by layer and length, and what reading a few costs."""
-    found: Facts = {"seen": Number(one["seen"])}
-    found |= {name: estimate(one[name]) for name in ("keys", "others", "first", "largest")}
+    numbers: Facts = {"seen": Number(measurement["seen"])}
+    numbers |= {
+        name: estimate(measurement[name]) for name in ("keys", "others", "first", "largest")
+    }
     for name, of in (("fewest", min), ("most", max)):
-        layer = of(one["layers"], key=lambda row: row["keys"]["value"])
-        found[name], found[f"{name}.layer"] = estimate(layer["keys"]), Number(layer["layer"])
-    found["growth"] = estimate(one["growth"], "documents are too short")
-    lengths = {row["from"]: row for row in one["lengths"]}
-    for length in LENGTHS:  # other ones are there or not, as the documents of a data set are long
+        layer = of(measurement["layers"], key=lambda row: row["keys"]["value"])
+        numbers[name], numbers[f"{name}.layer"] = estimate(layer["keys"]), Number(layer["layer"])
+    numbers["growth"] = estimate(measurement["growth"], "documents are too short")
+    lengths = {row["from"]: row for row in measurement["lengths"]}
+    for length in LENGTHS:  # which others there are depends on the length of documents
         row = lengths.get(length, {"keys": None, "others": None})
         for part in ("keys", "others"):
-            found[f"seen_{length}.{part}"] = estimate(row[part], "documents are too short")
+            numbers[f"seen_{length}.{part}"] = estimate(row[part], "documents are too short")
     ways = {
         f"{entry['choice']}.{entry['keys']}": entry
-        for entry in one["reading"]
+        for entry in measurement["reading"]
         if entry["keys"] is not None
     }
     for way, entry in ways.items():
-        found |= {f"{way}.{part}": estimate(entry[part], "an encoder has no loss") for part in COST}
-    return found
+        numbers |= {
+            f"{way}.{part}": estimate(entry[part], "an encoder has no loss") for part in COST
+        }
+    return numbers
 
 
 WORDS = {

@@ -9,23 +9,23 @@ from posenc.artifacts.numbers import Entry, Facts, Number, Quantities, entry_at,
 
 EMBEDDING_SUMS = ("both", "both_centred", "gaussian", "inner_product", "pairs", "rows", "needed")
 HALF = 0.5
-"""Mixing weight that the text speaks of."""
+"""Mixing weight that documents report."""
 
 
-def embedding_sums(one: Mapping[str, Any]) -> Facts:
+def embedding_sums(measurement: Mapping[str, Any]) -> Facts:
     """How often both token embeddings of a sum are found, at the table's own width."""
 
     def both(entries: list[Mapping[str, Any]], by: str = "cosine") -> Entry:
         return estimate(entry_at(entries[-1]["weights"], "weight", HALF)[by]["both"])
 
     return {
-        "both": both(one["model"]),
-        "both_centred": both(one["centred"]),
-        "gaussian": both(one["gaussian"]),
-        "inner_product": both(one["model"], "inner_product"),
-        "pairs": Number(one["pairs"]),
-        "rows": Number(one["rows"]),
-        "needed": Number(entry_at(one["needed_dimensions"], "weight", HALF)["dimensions"]),
+        "both": both(measurement["model"]),
+        "both_centred": both(measurement["centred"]),
+        "gaussian": both(measurement["gaussian"]),
+        "inner_product": both(measurement["model"], "inner_product"),
+        "pairs": Number(measurement["pairs"]),
+        "rows": Number(measurement["rows"]),
+        "needed": Number(entry_at(measurement["needed_dimensions"], "weight", HALF)["dimensions"]),
     }
 
 

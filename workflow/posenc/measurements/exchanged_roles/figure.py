@@ -18,7 +18,7 @@ STEP = 0.16
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw cosines with three kinds of sentences, a panel per model.
 
     Parameters
@@ -31,31 +31,31 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     Means over sentences with their intervals; filled with positions, hollow without.
     """
     shown = common.measured(
-        made, of_kind(measurements, "exchanged_roles"), "no sentences were compared"
+        canvas, of_kind(measurements, "exchanged_roles"), "no sentences were compared"
     )
     if not shown:
         return
-    panels = made.subplots(1, len(shown), sharey=True, squeeze=False)[0]
-    for axes, one in zip(panels, shown, strict=True):
-        _cosines(axes, one, style)
-        axes.set_title(common.title(made, one["run"]["model"], len(shown)))
+    panels = canvas.subplots(1, len(shown), sharey=True, squeeze=False)[0]
+    for axes, measurement in zip(panels, shown, strict=True):
+        _cosines(axes, measurement, style)
+        axes.set_title(common.title(canvas, measurement["run"]["model"], len(shown)))
     panels[0].set_yticks(range(len(ROWS)), list(ROWS.values()))
     panels[0].invert_yaxis()
-    common.legend_above(made, panels, columns=4)
+    common.legend_above(canvas, panels, columns=4)
 
 
-def _cosines(axes: Axes, one: dict, style: Style) -> None:
-    measured = [each for each in one["languages"] if each["status"] == "measured"]
+def _cosines(axes: Axes, measurement: dict, style: Style) -> None:
+    measured = [each for each in measurement["languages"] if each["status"] == "measured"]
     for place, (colour, language) in enumerate(zip(style.palette, measured, strict=False)):
         for condition in language["conditions"]:
             has_positions = condition["condition"] == common.INTACT
             offset = (place - 0.5) * 2 * STEP + (-STEP / 2 if has_positions else STEP / 2)
             heights = [row + offset for row in range(len(ROWS))]
-            found = [condition[kind] for kind in ROWS]
-            for height, each in zip(heights, found, strict=True):
+            estimates = [condition[kind] for kind in ROWS]
+            for height, each in zip(heights, estimates, strict=True):
                 axes.plot([each["low"], each["high"]], [height, height], color=colour, lw=1)
             axes.plot(
-                [each["value"] for each in found], heights, ls="none", marker="o", ms=3.4,
+                [each["value"] for each in estimates], heights, ls="none", marker="o", ms=3.4,
                 color=colour, mfc=colour if has_positions else "white",
                 label=f"{language['language'].title()}, {common.display(condition['condition'])}",
             )  # fmt: skip

@@ -1,7 +1,7 @@
 """Does a sentence's vector know who did what to whom? Names exchanged against a paraphrase (A1).
 
 A sentence and the same with its two names exchanged hold the same words: an encoder without
-positions gives both one vector, exactly, which is the control. How far positions part them is
+positions gives both exactly one vector, which is the control. How far positions part them is
 compared with a paraphrase, which should be nearer, and an unrelated sentence, which should not.
 """
 
@@ -34,19 +34,19 @@ def measure(job: Job[ExchangedRoles], network: Any, tokenizer: Any) -> dict[str,
     the tokenizer does not know the names, or cuts words elsewhere, or a sentence is too long.
     """
     parameters, read = job.parameters, 0
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     for language in parameters.languages:
-        made = sentences(language, parameters.sentences, parameters.seed)
-        ids = {kind: encoded(job, tokenizer, made, kind) for kind in Roles._fields}
+        roles = sentences(language, parameters.sentences, parameters.seed)
+        ids = {kind: encoded(job, tokenizer, roles, kind) for kind in Roles._fields}
         kept = [
             place
             for place, pair in enumerate(zip(ids["text"], ids["exchanged"], strict=True))
             if pair[0] != pair[1] and sorted(pair[0]) == sorted(pair[1])
         ]
-        result = {"language": language, "pairs": len(kept), "left_out": len(made) - len(kept)}
+        result = {"language": language, "pairs": len(kept), "left_out": len(roles) - len(kept)}
         if len(kept) < 2:
             reason = "no sentence with its names exchanged is the same tokens in another order"
-            found.append({**result, "status": "not run", "reason": reason, "conditions": []})
+            entries.append({**result, "status": "not run", "reason": reason, "conditions": []})
             continue
         chosen = {kind: [ids[kind][place] for place in kept] for kind in ids}
         read += sum(map(len, chosen["text"]))
@@ -54,24 +54,24 @@ def measure(job: Job[ExchangedRoles], network: Any, tokenizer: Any) -> dict[str,
             {"condition": name, **similarities(parameters, network, chosen, spec)}
             for name, spec in CONDITIONS.items()
         ]
-        found.append({**result, "status": "measured", "reason": None, "conditions": conditions})
+        entries.append({**result, "status": "measured", "reason": None, "conditions": conditions})
     if not read:
         return not_run("the tokenizer keeps the names of no language apart", parameters)
     return {
-        "documents": sum(one["pairs"] for one in found),
+        "documents": sum(entry["pairs"] for entry in entries),
         "tokens": read,
         "confidence": parameters.confidence,
-        "languages": found,
+        "languages": entries,
     }
 
 
 def encoded(
-    job: Job[ExchangedRoles], tokenizer: Any, made: list[Roles], kind: str
+    job: Job[ExchangedRoles], tokenizer: Any, roles: list[Roles], kind: str
 ) -> list[list[int]]:
-    """Tokens of one kind of sentence, as those of documents."""
+    """Tokens of one kind of sentence, made as those of documents."""
     from posenc.tokens.tokenize import tokenize
 
-    texts = [getattr(one, kind) for one in made]
+    texts = [getattr(sentence, kind) for sentence in roles]
     reading = job.reading
     table = tokenize(
         tokenizer, [str(n) for n in range(len(texts))], texts, reading.max_tokens,
@@ -87,8 +87,8 @@ def similarities(
     condition = Condition.model_validate(spec)
     vectors = {kind: vectors_of(network, texts, condition) for kind, texts in ids.items()}
     cosines = np.stack([token_cosines(vectors["text"], vectors[kind]) for kind in KINDS], axis=1)
-    found = ratio_bootstrap(cosines, np.ones(len(cosines)), **bootstrap(parameters))
-    means = cast("list[dict[str, float]]", found.as_json())
+    estimates = ratio_bootstrap(cosines, np.ones(len(cosines)), **bootstrap(parameters))
+    means = cast("list[dict[str, float]]", estimates.as_json())
     # How many exchanged sentences are nearer than the paraphrase.
     nearer = np.mean(cosines[:, 0] > cosines[:, 1])
     return {**dict(zip(KINDS, means, strict=True)), "nearer": float(nearer)}

@@ -17,21 +17,21 @@ EXCHANGED_ROLES = tuple(
 )  # fmt: skip
 
 
-def exchanged_roles(one: Mapping[str, Any]) -> dict[str, Entry]:
+def exchanged_roles(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     """Cosines of sentences with others, by language and condition."""
-    found: dict[str, Entry] = {}
-    by_language = {language["language"]: language for language in one["languages"]}
+    numbers: dict[str, Entry] = {}
+    by_language = {language["language"]: language for language in measurement["languages"]}
     for name in LANGUAGES:
         language = by_language.get(name, {"reason": "the study has no such sentences"})
         conditions = {each["condition"]: each for each in language.get("conditions", ())}
-        found[f"{name}.pairs"] = estimate(language.get("pairs"), language["reason"] or "")
+        numbers[f"{name}.pairs"] = estimate(language.get("pairs"), language["reason"] or "")
         for condition in SENTENCES:
             each = conditions.get(condition, dict.fromkeys(COMPARED))
-            found |= {
+            numbers |= {
                 f"{name}.{condition}.{part}": estimate(each[part], language["reason"] or "")
                 for part in COMPARED
             }
-    return found
+    return numbers
 
 
 WORDS = {

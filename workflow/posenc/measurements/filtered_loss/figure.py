@@ -20,7 +20,7 @@ SHIFTS = (-0.22, 0.0, 0.22)
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw what each filter costs in all layers, and what each band costs in one, by model.
 
     Parameters
@@ -37,64 +37,69 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     """
     rows = by_dataset(of_kind(measurements, "filtered_loss"))
     if not rows:
-        common.not_run(made.add_subplot(), ["no queries and keys were filtered"], 60)
+        common.not_run(canvas.add_subplot(), ["no queries and keys were filtered"], 60)
         return
     dataset, shown = next(iter(rows.items()))
-    grid = made.add_gridspec(2, len(shown), height_ratios=(3, 2))
+    grid = canvas.add_gridspec(2, len(shown), height_ratios=(3, 2))
     first, panels = None, []
-    for place, one in enumerate(shown):
-        entries = [entry for way in WAYS for entry in one["filters"] if entry["way"] == way]
-        above = made.add_subplot(grid[0, place], sharey=first)
-        names = [(name_of(one, entry), False) for entry in entries]
+    for place, measurement in enumerate(shown):
+        entries = [entry for way in WAYS for entry in measurement["filters"] if entry["way"] == way]
+        above = canvas.add_subplot(grid[0, place], sharey=first)
+        names = [(name_of(measurement, entry), False) for entry in entries]
         first = share_rows(above, names, first)
-        _filters(above, one, entries, style)
+        _filters(above, measurement, entries, style)
         # The names of the filters take the room of two columns.
         columns = len(shown) + 2
-        above.set_title(common.title(made, one["run"]["model"], columns))
-        what = "lost nats per token" if one["is_causal"] else "1 − cosine with intact"
-        above.set_xlabel(common.title(made, what, columns))
+        above.set_title(common.title(canvas, measurement["run"]["model"], columns))
+        what = "lost nats per token" if measurement["is_causal"] else "1 − cosine with intact"
+        above.set_xlabel(common.title(canvas, what, columns))
         above.xaxis.set_major_locator(MaxNLocator(4 if columns < 6 else 2))
-        below = made.add_subplot(grid[1, place])
-        _layers(below, one, entries, style)
+        below = canvas.add_subplot(grid[1, place])
+        _layers(below, measurement, entries, style)
         panels += [above, below]
     below = panels[1]
     below.set_ylabel("lost by one layer")
-    common.legend_above(made, panels[:2], columns=4)
-    made.supxlabel(f"({common.display(dataset)})", fontsize=style.font_size)
+    common.legend_above(canvas, panels[:2], columns=4)
+    canvas.supxlabel(f"({common.display(dataset)})", fontsize=style.font_size)
 
 
-def name_of(one: dict, entry: dict) -> str:
+def name_of(measurement: dict, entry: dict) -> str:
     """A filter in words, with the limits of its band."""
     is_mean = entry["band"] == "mean"
-    band = "the mean" if is_mean else band_name(one["bands"], entry["band"])
+    band = "the mean" if is_mean else band_name(measurement["bands"], entry["band"])
     return f"{WAYS[entry['way']]} {band}"
 
 
-def result(one: dict) -> str:
+def result(measurement: dict) -> str:
     """Which result of a measurement is shown: a decoder is judged by its loss."""
-    return "delta_nll" if one["is_causal"] else "distance"
+    return "delta_nll" if measurement["is_causal"] else "distance"
 
 
-def _filters(axes: Axes, one: dict, entries: list[dict], style: Style) -> None:
+def _filters(axes: Axes, measurement: dict, entries: list[dict], style: Style) -> None:
     axes.axvline(0, color="0.75", lw=0.5, zorder=0)
     for place, (part, label) in enumerate(PARTS.items()):
         colour = common.GREY if part == "cost" else style.palette[place + 3]
-        found = [entry[part][result(one)] for entry in entries]
-        rows = [row + SHIFTS[place] for row in range(len(found))]
-        axes.hlines(rows, [e["low"] for e in found], [e["high"] for e in found], colour, lw=1)
-        axes.plot([e["value"] for e in found], rows, color=colour, ls="none", ms=3, mew=0.7,
+        estimates = [entry[part][result(measurement)] for entry in entries]
+        rows = [row + SHIFTS[place] for row in range(len(estimates))]
+        axes.hlines(
+            rows, [e["low"] for e in estimates], [e["high"] for e in estimates], colour, lw=1
+        )
+        axes.plot([e["value"] for e in estimates], rows, color=colour, ls="none", ms=3, mew=0.7,
                   marker=common.MARKERS[place], mfc=colour if part == "cost" else "white",
                   label=label)  # fmt: skip
 
 
-def _layers(axes: Axes, one: dict, entries: list[dict], style: Style) -> None:
+def _layers(axes: Axes, measurement: dict, entries: list[dict], style: Style) -> None:
     for place, entry in enumerate(e for e in entries if e["way"] == "left_out"):
         colour = style.palette[place % len(style.palette)]
         layers = [row["layer"] for row in entry["layers"]]
-        for part, look in (("cost", {"label": name_of(one, entry)}), ("random", {"ls": ":"})):
-            found = [row[part][result(one)] for row in entry["layers"]]
+        for part, look in (
+            ("cost", {"label": name_of(measurement, entry)}),
+            ("random", {"ls": ":"}),
+        ):
+            estimates = [row[part][result(measurement)] for row in entry["layers"]]
             marker = {"marker": "o", "ms": 2.2} if part == "cost" else {}
-            curve(axes, layers, found, color=colour, lw=1.0, **look, **marker)
+            curve(axes, layers, estimates, color=colour, lw=1.0, **look, **marker)
     axes.axhline(0, color="0.75", lw=0.5, zorder=0)
     axes.set_xlabel("layer")
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))

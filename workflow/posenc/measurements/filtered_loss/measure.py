@@ -2,12 +2,12 @@
 
 ``spectra`` says how far the pattern of attention moves. Here the model runs on, with queries and
 keys filtered in all layers or in one (:mod:`posenc.capture.filtered`). A decoder's filter sees the
-prefix of a query alone: one of the whole document would tell a token what follows, and the loss
-could fall.
+prefix of a query alone: a filter of the whole document would tell a token what follows, and the
+loss could fall.
 
 Each filter has two controls: as many directions of the same prefix, drawn at random, the same in
 all heads and layers as a band is; and queries and keys that keep their directions and lose as much
-of their length. Were they as costly, it would not be the band that counts.
+of their length. If they cost as much, the band would not matter.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Booleans = NDArray[np.bool_]
 BATCH_TOKENS = 2048
 """Tokens of one forward pass."""
 MEAN = "mean"
-"""In place of the number of a band: its constant alone, which is a part of the lowest."""
+"""In place of the number of a band: the constant alone, which is part of the lowest."""
 WAYS = ("kept", "left_out")
 CONTROLS = ("random", "scaled")
 RESULTS = ("delta_nll", "distance")
@@ -125,49 +125,51 @@ def run_filtered(
         packs.append((pack.documents, ids, states))
         intact[pack.documents] = effects(network, ids, states[-1], states[-1], causal)
     with tqdm(total=total, unit="token", desc="filters", mininterval=5) as progress:
-        for number, one in enumerate(filters):
-            for effect, scores in enumerate(all_scores(parameters, one, causal, lengths.max())):
+        for number, band_filter in enumerate(filters):
+            for effect, scores in enumerate(
+                all_scores(parameters, band_filter, causal, lengths.max())
+            ):
                 for place, layers in enumerate(where):
                     for rows, ids, states in packs:
                         begin = states[layers[0]]
                         last = states_scored(network, ids, scores, layers, begin)
-                        found = effects(network, ids, last, states[-1], causal)
-                        sums[rows, number, effect, place] = found
+                        of_pack = effects(network, ids, last, states[-1], causal)
+                        sums[rows, number, effect, place] = of_pack
                         progress.update(len(last))
     return intact, sums
 
 
 def all_scores(
-    parameters: FilteredLoss, one: Filter, causal: bool, longest: int
+    parameters: FilteredLoss, band_filter: Filter, causal: bool, longest: int
 ) -> Iterator[PairScores]:
     """Products of queries and keys under a filter, then under each of its controls."""
     from posenc.capture.filtered import Filtered, Projections, Scaled
 
     def kept(tokens: int) -> Booleans:
-        return one.kept(tokens, parameters.bands)
+        return band_filter.kept(tokens, parameters.bands)
 
     def vary(tokens: int) -> Booleans:
         return np.arange(tokens) > 0
 
-    made = Projections(waves, kept, causal, longest)
-    yield Filtered(made)
+    projections = Projections(waves, kept, causal, longest)
+    yield Filtered(projections)
     yield Filtered(Projections(random_directions(parameters.seed), kept, causal, longest))
     varying = Projections(waves, lambda tokens: kept(tokens) & vary(tokens), causal, longest)
-    yield Scaled(made, varying, Projections(waves, vary, causal, longest))
+    yield Scaled(projections, varying, Projections(waves, vary, causal, longest))
 
 
 def effects(network: Any, ids: list[list[int]], last: Any, intact: Any, causal: bool) -> Floats:
     """Sums over the tokens of each document, [documents, results]: losses, and 1 minus cosines."""
     from posenc.capture.capture import document_losses
 
-    ends = np.cumsum([len(one) for one in ids])[:-1]
+    ends = np.cumsum([len(document) for document in ids])[:-1]
     distances = np.split(1 - token_cosines(last.numpy(), intact.numpy()), ends)
-    found = np.zeros((len(ids), len(RESULTS)))
-    found[:, 1] = [one.sum() for one in distances]
+    sums = np.zeros((len(ids), len(RESULTS)))
+    sums[:, 1] = [of_document.sum() for of_document in distances]
     if causal:
         losses = document_losses(network, last, ids)  # [tokens - 1] each
-        found[:, 0] = [one.sum(dtype=np.float64) for one in losses]
-    return found
+        sums[:, 0] = [of_document.sum(dtype=np.float64) for of_document in losses]
+    return sums
 
 
 def results(
@@ -182,7 +184,7 @@ def results(
     flat = sums.reshape(len(sums), -1, len(RESULTS))  # [documents, runs, results]
     every = np.concatenate([intact[:, None], flat], axis=1)  # [documents, 1 + runs, results]
     runs = 1 + np.arange(flat.shape[1]).reshape(sums.shape[1:-1])  # columns of ``every``
-    # Of a document's tokens all but the first are predicted.
+    # All tokens of a document but the first are predicted.
     nll = PairedMeans(every[..., 0], lengths - 1, **bootstrap(parameters))
     distance = PairedMeans(every[..., 1], lengths, **bootstrap(parameters))
 
@@ -194,34 +196,36 @@ def results(
 
     def costs(number: int, place: int) -> dict[str, Any]:
         own, *controls = runs[number, :, place]
-        found = {"cost": difference(own, 0)}
+        entry = {"cost": difference(own, 0)}
         for name, column in zip(CONTROLS, controls, strict=True):
-            found[name] = difference(column, 0)
-            found[f"beyond_{name}"] = difference(own, column)
-        return found
+            entry[name] = difference(column, 0)
+            entry[f"beyond_{name}"] = difference(own, column)
+        return entry
 
     return {
         "nll": nll.of(lambda own: own, 0).as_json() if causal else None,
         "filters": [
             {
-                "band": one.band,
-                "way": one.way,
-                "share": share(one, parameters.bands, lengths, causal),
+                "band": band_filter.band,
+                "way": band_filter.way,
+                "share": share(band_filter, parameters.bands, lengths, causal),
                 **costs(number, 0),
                 "layers": [
                     {"layer": layer, **costs(number, 1 + layer)}
                     for layer in range(sums.shape[3] - 1)
                 ],
             }
-            for number, one in enumerate(filters)
+            for number, band_filter in enumerate(filters)
         ],
     }
 
 
-def share(one: Filter, limits: list[float], lengths: NDArray[np.int64], causal: bool) -> float:
-    """Of the cosines of what a query sees, which part is kept: a mean over queries."""
+def share(
+    band_filter: Filter, limits: list[float], lengths: NDArray[np.int64], causal: bool
+) -> float:
+    """Which share of the cosines of what a query sees is kept: a mean over queries."""
     seen = [range(1, length + 1) if causal else [length] * length for length in lengths.tolist()]
-    return float(np.mean([one.kept(n, limits).mean() for of in seen for n in of]))
+    return float(np.mean([band_filter.kept(n, limits).mean() for of in seen for n in of]))
 
 
 main = of_tokens(MEASUREMENT, measure)

@@ -16,23 +16,25 @@ LOST = ("delta_nll", "distance")
 FILTERED_LOSS = (
     "documents", "tokens",
     *(f"{way}.{band}.{part}" for way in FILTERS for band in ("mean", *BANDS)
-      for part in (*LOST, *(f"{of}.{one}" for of in (*BESIDE, "most") for one in LOST),
+      for part in (*LOST, *(f"{of}.{name}" for of in (*BESIDE, "most") for name in LOST),
                    "most.layer")),
 )  # fmt: skip
 
 
-def filtered_loss(one: Mapping[str, Any]) -> dict[str, Entry]:
+def filtered_loss(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     """What filters of queries and keys cost in all layers, beside controls, and most in one.
 
     Bands between the lowest and the highest count as the middle one.
     """
-    last = len(one["bands"]) - 2
+    last = len(measurement["bands"]) - 2
     places = {"mean": "mean", **dict(zip(BANDS, (0, min(1, last), last), strict=True))}
-    entries = {(entry["way"], entry["band"]): entry for entry in one["filters"]}
-    found: dict[str, Entry] = {part: Number(one[part]) for part in ("documents", "tokens")}
+    entries = {(entry["way"], entry["band"]): entry for entry in measurement["filters"]}
+    numbers: dict[str, Entry] = {
+        part: Number(measurement[part]) for part in ("documents", "tokens")
+    }
 
     def cost(row: Mapping[str, Any]) -> float:
-        return row["cost"]["delta_nll" if one["is_causal"] else "distance"]["value"]
+        return row["cost"]["delta_nll" if measurement["is_causal"] else "distance"]["value"]
 
     for name, way in FILTERS.items():
         for band, place in places.items():
@@ -40,13 +42,13 @@ def filtered_loss(one: Mapping[str, Any]) -> dict[str, Entry]:
             most = max(entry["layers"], key=cost)
             parts = {"": entry["cost"], "most.": most["cost"]}
             parts |= {f"{of}.": entry[of] for of in BESIDE}
-            found |= {
+            numbers |= {
                 f"{name}.{band}.{of}{part}": estimate(costs[part], "an encoder has no loss")
                 for of, costs in parts.items()
                 for part in LOST
             }
-            found[f"{name}.{band}.most.layer"] = Number(most["layer"])
-    return found
+            numbers[f"{name}.{band}.most.layer"] = Number(most["layer"])
+    return numbers
 
 
 WORDS = {

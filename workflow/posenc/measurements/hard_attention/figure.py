@@ -18,7 +18,7 @@ SHOWN = (common.INTACT, ZERO)
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw variance against samples for each baseline, and its ratio to that without a baseline.
 
     Parameters
@@ -35,54 +35,56 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     positions (hollow), with intervals.
     """
     runs = [
-        one
-        for one in evaluated.of_kind(measurements, "hard_attention")
-        if one["run"]["condition"] in SHOWN
+        measurement
+        for measurement in evaluated.of_kind(measurements, "hard_attention")
+        if measurement["run"]["condition"] in SHOWN
     ]
-    if not any(one["status"] == "measured" for one in runs):
-        reasons = [one["reason"] for one in runs]
-        common.not_run(made.add_subplot(), reasons or ["no hard attention"], 60)
+    if not any(measurement["status"] == "measured" for measurement in runs):
+        reasons = [measurement["reason"] for measurement in runs]
+        common.not_run(canvas.add_subplot(), reasons or ["no hard attention"], 60)
         return
     first = panels(runs)
     colours = dict(zip(LABELS, style.palette, strict=False))
     widths = [*(1.0 for _ in first), 1.3]
-    grid = made.add_gridspec(1, len(first) + 1, width_ratios=widths)
+    grid = canvas.add_gridspec(1, len(first) + 1, width_ratios=widths)
     left = None
-    for place, (model, one) in enumerate(first.items()):
-        axes = made.add_subplot(grid[0, place], sharey=left)
-        names = (model, one["run"]["dataset"])
-        axes.set_title("\n".join(common.title(made, name, len(first) + 3) for name in names))
-        if one["status"] != "measured":
-            common.not_run(axes, [one["reason"]], 14)
+    for place, (model, measurement) in enumerate(first.items()):
+        axes = canvas.add_subplot(grid[0, place], sharey=left)
+        names = (model, measurement["run"]["dataset"])
+        axes.set_title("\n".join(common.title(canvas, name, len(first) + 3) for name in names))
+        if measurement["status"] != "measured":
+            common.not_run(axes, [measurement["reason"]], 14)
             continue
-        _variances(axes, one, colours)
+        _variances(axes, measurement, colours)
         axes.tick_params(labelleft=left is None)
         left = left or axes
     if left is not None:
         _level(left)
         left.set_ylabel("total variance of the gradient")
-    _ratios(made.add_subplot(grid[0, len(first)]), runs, colours)
-    _legend(made, colours)
+    _ratios(canvas.add_subplot(grid[0, len(first)]), runs, colours)
+    _legend(canvas, colours)
 
 
 def panels(runs: list[dict]) -> dict[str, dict]:
     """The intact run of each model's first data set."""
-    found: dict[str, dict] = {}
-    for one in runs:
-        if one["run"]["condition"] == common.INTACT:
-            found.setdefault(one["run"]["model"], one)
-    return found
+    first: dict[str, dict] = {}
+    for measurement in runs:
+        if measurement["run"]["condition"] == common.INTACT:
+            first.setdefault(measurement["run"]["model"], measurement)
+    return first
 
 
-def _variances(axes: Axes, one: dict, colours: dict[str, str]) -> None:
-    for entry in one["baselines"]:
+def _variances(axes: Axes, measurement: dict, colours: dict[str, str]) -> None:
+    for entry in measurement["baselines"]:
         name, samples = entry["name"], [each["samples"] for each in entry["samples"]]
         exact = [each["variance"] for each in entry["samples"]]
         evaluated.curve(axes, samples, exact, color=colours[name], lw=1.0)
         simulated = [each["simulated"]["value"] for each in entry["samples"]]
         axes.plot(samples, simulated, color=colours[name], marker=MARKERS[name], ms=3.2, ls="none")
     for look, level in LEVELS.items():
-        estimate = one["signal"] if level == "gradient" else one["soft_gradient"]["square"]
+        estimate = (
+            measurement["signal"] if level == "gradient" else measurement["soft_gradient"]["square"]
+        )
         axes.axhspan(estimate["low"], estimate["high"], color=common.GREY, alpha=0.13, lw=0)
         axes.axhline(estimate["value"], color=common.GREY, ls=look, lw=0.9)
     axes.set_xscale("log", base=2)
@@ -102,17 +104,21 @@ def _level(axes: Axes) -> None:
 def _ratios(axes: Axes, runs: list[dict], colours: dict[str, str]) -> None:
     """Ratios with intervals, a row per data set, under the name of its model."""
     rows: list[tuple[str, str | None]] = []
-    for model in common.unique(one["run"]["model"] for one in runs):
-        of_model = [one["run"]["dataset"] for one in runs if one["run"]["model"] == model]
+    for model in common.unique(measurement["run"]["model"] for measurement in runs):
+        of_model = [
+            measurement["run"]["dataset"]
+            for measurement in runs
+            if measurement["run"]["model"] == model
+        ]
         rows += [(model, None), *((model, dataset) for dataset in common.unique(of_model))]
     # Four marks share the height of a row.
     size = min(3.6, 27 / len(rows))
-    for one in runs:
-        if one["status"] != "measured":
+    for measurement in runs:
+        if measurement["status"] != "measured":
             continue
-        row = rows.index((one["run"]["model"], one["run"]["dataset"]))
-        hollow = one["run"]["condition"] == ZERO
-        for place, entry in enumerate(one["baselines"][1:]):
+        row = rows.index((measurement["run"]["model"], measurement["run"]["dataset"]))
+        hollow = measurement["run"]["condition"] == ZERO
+        for place, entry in enumerate(measurement["baselines"][1:]):
             if entry["ratio"] is None:
                 continue
             at = row + (0.1 if hollow else -0.32) + 0.21 * place

@@ -15,7 +15,7 @@ Two things are read with the same patterns:
 f(v) = -‖v - t‖² / (2 d) is Xu's log p(y | a) for a normal law about the read-out, less its
 constant. Estimates of the gradient are drawn for hidden states alone; of values, all is exact.
 ``noise`` says how far the read-out of one drawn key is from the soft one, ‖v_i - v̄‖² as a share of
-‖v̄‖², and is of neither target. What a value map adds to all keys alike counts as v̄.
+‖v̄‖², and depends on neither target. What a value map adds to all keys alike counts as v̄.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class RunsJob(Job[HardAttention]):
 
 
 Found = dict[tuple[int, int], tuple[Columns, Columns]]
-"""What is found of each query for each layer and head, reading hidden states and values."""
+"""Results of each query for each layer and head, reading hidden states and values."""
 
 
 def main(
@@ -151,7 +151,7 @@ def of_store(
         store.metadata["n_layers"], store.metadata["n_heads"], parameters.heads, generator
     )
     queries = drawn_queries(store, parameters.queries, generator)
-    found = of_heads(settings, store, weights, queries, heads)
+    by_head = of_heads(settings, store, weights, queries, heads)
 
     def means(columns: list[Columns]) -> Means:
         return Means(joined(columns), queries.document, settings)
@@ -160,7 +160,7 @@ def of_store(
         states, values = map(list, zip(*both, strict=True))
         return {**means(states).part(), "values": means(values).exact_part()}
 
-    states, values = map(list, zip(*found.values(), strict=True))
+    states, values = map(list, zip(*by_head.values(), strict=True))
     return {
         "documents": len(np.unique(queries.document)),
         "tokens": len(queries.document),
@@ -171,10 +171,11 @@ def of_store(
         "values": {**means(values).exact_whole(), "checks": largest_errors(joined(values))},
         "layers": [
             {"layer": layer, "heads": len(both), **part(both)}
-            for layer, both in by_layer(found).items()
+            for layer, both in by_layer(by_head).items()
         ],
         "heads": [
-            {"layer": layer, "head": head, **part([both])} for (layer, head), both in found.items()
+            {"layer": layer, "head": head, **part([both])}
+            for (layer, head), both in by_head.items()
         ],
     }
 
@@ -186,7 +187,7 @@ def of_heads(
     queries: Queries,
     heads: list[tuple[int, int]],
 ) -> Found:
-    """What is found of each query, for each head.
+    """Results of each query, for each head.
 
     Raises
     ------
@@ -197,23 +198,23 @@ def of_heads(
         shard: (store.hidden_states(shard), store.queries(shard), store.keys(shard))
         for shard in np.unique(queries.shard).tolist()
     }
-    found: Found = {}
+    by_head: Found = {}
     with tqdm(total=len(heads), unit="head", desc="hard attention", mininterval=5) as progress:
         for layer in dict.fromkeys(layer for layer, _ in heads):
-            of_layer = [head for one, head in heads if one == layer]
+            of_layer = [head for head_layer, head in heads if head_layer == layer]
             with naming(f"{store.directory}, layer {layer}"):
                 columns = layer_columns(
                     settings, shards, weights.maps(layer), queries, layer, of_layer
                 )
-            found |= {(layer, head): columns[head] for head in of_layer}
+            by_head |= {(layer, head): columns[head] for head in of_layer}
             progress.update(len(of_layer))
-    return found
+    return by_head
 
 
-def by_layer(found: Found) -> dict[int, list[tuple[Columns, Columns]]]:
-    """What was found of the heads of each layer."""
+def by_layer(by_head: Found) -> dict[int, list[tuple[Columns, Columns]]]:
+    """Results of the heads of each layer."""
     layers: dict[int, list[tuple[Columns, Columns]]] = {}
-    for (layer, _), columns in found.items():
+    for (layer, _), columns in by_head.items():
         layers.setdefault(layer, []).append(columns)
     return layers
 
@@ -255,7 +256,7 @@ def layer_columns(
     layer: int,
     heads: list[int],
 ) -> dict[int, tuple[Columns, Columns]]:
-    """What is found of each query, for each of a layer's heads: of hidden states and of values."""
+    """Results of each query, for each of a layer's heads: of hidden states and of values."""
     # A head's draws do not depend on which other heads are drawn.
     generators = {head: np.random.default_rng([settings.seed, 1, layer, head]) for head in heads}
     rows: dict[int, list[tuple[dict, dict]]] = {head: [] for head in heads}
@@ -276,12 +277,12 @@ def layer_columns(
                 )
             )
 
-    def columns(found: tuple[dict, ...]) -> Columns:
-        return {name: np.array([one[name] for one in found]) for name in found[0]}
+    def columns(entries: tuple[dict, ...]) -> Columns:
+        return {name: np.array([entry[name] for entry in entries]) for name in entries[0]}
 
     result = {}
-    for head, found in rows.items():
-        drawn, exact = zip(*found, strict=True)
+    for head, pairs in rows.items():
+        drawn, exact = zip(*pairs, strict=True)
         result[head] = columns(drawn), columns(exact)
     return result
 

@@ -16,28 +16,28 @@ HARD_ATTENTION = (
 )  # fmt: skip
 
 
-def hard_attention(one: Mapping[str, Any]) -> Facts:
+def hard_attention(measurement: Mapping[str, Any]) -> Facts:
     """Read-outs, and the variance of the gradient with each baseline against that with none.
 
     First of hidden states, then of values.
     """
     readouts = ("soft", "hard", "noise", "noise_anywhere")
-    found: Facts = {"queries": Number(one["tokens"])}
+    numbers: Facts = {"queries": Number(measurement["tokens"])}
     for key in ("entropy", "uniform", *readouts):
-        found[key] = estimate(one[key])
-    none, mean, optimal = one["baselines"]
-    found["mean"], found["optimal"] = estimate(mean["ratio"]), estimate(optimal["ratio"])
-    found["mean_over_optimal"] = estimate(mean["over_optimal"])
-    found["worse"] = estimate(mean["worse"])
-    found["samples"] = estimate(none["samples_to_signal"])
-    found["samples_optimal"] = estimate(optimal["samples_to_signal"])
-    values = one["values"]
-    found |= {f"values.{key}": estimate(values[key]) for key in readouts}
-    found |= {f"values.{key}": estimate(values["ratio"][key]) for key in ("mean", "optimal")}
+        numbers[key] = estimate(measurement[key])
+    none, mean, optimal = measurement["baselines"]
+    numbers["mean"], numbers["optimal"] = estimate(mean["ratio"]), estimate(optimal["ratio"])
+    numbers["mean_over_optimal"] = estimate(mean["over_optimal"])
+    numbers["worse"] = estimate(mean["worse"])
+    numbers["samples"] = estimate(none["samples_to_signal"])
+    numbers["samples_optimal"] = estimate(optimal["samples_to_signal"])
+    values = measurement["values"]
+    numbers |= {f"values.{key}": estimate(values[key]) for key in readouts}
+    numbers |= {f"values.{key}": estimate(values["ratio"][key]) for key in ("mean", "optimal")}
     samples = values["samples_to_signal"]
-    found["values.samples"] = estimate(samples["none"])
-    found["values.samples_optimal"] = estimate(samples["optimal"])
-    return found
+    numbers["values.samples"] = estimate(samples["none"])
+    numbers["values.samples_optimal"] = estimate(samples["optimal"])
+    return numbers
 
 
 WORDS = {

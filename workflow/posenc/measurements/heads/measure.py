@@ -70,8 +70,8 @@ def measure(
     with tqdm(total=metadata["n_layers"], unit="layer", desc="heads", mininterval=5) as progress:
         for layer in range(metadata["n_layers"]):
             sums = layer_masses(condition, documents, layer, offsets, causal)
-            found, mean = summarise(parameters, sums, uniform, documents.lengths)
-            heads += [{"layer": layer, "head": head, **one} for head, one in enumerate(found)]
+            entries, mean = summarise(parameters, sums, uniform, documents.lengths)
+            heads += [{"layer": layer, "head": head, **entry} for head, entry in enumerate(entries)]
             masses.append(mean)
             progress.update()
     parts = slice(layout(offsets)["first"].start, None)
@@ -117,13 +117,13 @@ def not_rebuilt(metadata: dict[str, Any]) -> str | None:
 def uniform_masses(documents: FirstDocuments, offsets: int, causal: bool) -> NDArray[np.float64]:
     """Sums over the queries of each document, for a head that attends to all keys alike."""
     known: dict[tuple[int, bytes], NDArray] = {}
-    found = []
+    masses = []
     for length, special in zip(documents.lengths, documents.specials, strict=True):
         key = (int(length), special.tobytes())
         if key not in known:
             known[key] = uniform_by_offset(int(length), offsets, causal, special)
-        found.append(known[key])
-    return np.stack(found)  # [documents, columns]
+        masses.append(known[key])
+    return np.stack(masses)  # [documents, columns]
 
 
 def layer_masses(
@@ -137,15 +137,15 @@ def layer_masses(
         If a score is not finite.
     """
     opened: tuple[int, NDArray, NDArray] | None = None
-    found = []
+    masses = []
     for (shard, place), special in zip(documents.places, documents.specials, strict=True):
         if opened is None or opened[0] != shard:
             opened = shard, store.queries(shard)[layer], store.keys(shard)[layer]
         _, queries, keys = opened  # [n_heads, tokens of the shard, d_head] each
         with naming(f"{store.directory}, layer {layer}, shard {shard}"):
             pattern = attention_pattern(queries[:, place], keys[:, place], causal=causal)
-        found.append(mass_by_offset(pattern, offsets, special))
-    return np.stack(found)
+        masses.append(mass_by_offset(pattern, offsets, special))
+    return np.stack(masses)
 
 
 def summarise(
@@ -205,7 +205,7 @@ def summarise(
 
 def strongest(heads: list[dict[str, Any]], place: str) -> dict[str, Any]:
     """The head with the most mass at a place."""
-    head = max(heads, key=lambda one: one[place]["value"])
+    head = max(heads, key=lambda entry: entry[place]["value"])
     return {"layer": head["layer"], "head": head["head"], **head[place]}
 
 
@@ -222,11 +222,11 @@ def partition(offsets: int) -> dict[str, slice]:
 
 def named(values: NDArray[np.float64], columns: dict[str, slice]) -> dict[str, Any]:
     """Masses by their names: lists by offset, and single numbers."""
-    found: dict[str, Any] = {}
+    masses: dict[str, Any] = {}
     for name, where in columns.items():
         part = values[where].round(6).tolist()
-        found[name] = part if name in ("mass", "text") else part[0]
-    return found
+        masses[name] = part if name in ("mass", "text") else part[0]
+    return masses
 
 
 main = command(MEASUREMENT, measure)

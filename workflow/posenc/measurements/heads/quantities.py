@@ -11,19 +11,19 @@ STRONGEST = ("previous", "self", "next", "first")
 HEADS = (*STRONGEST, *(f"{name}.{part}" for name in STRONGEST for part in ("layer", "head")))
 
 
-def heads(one: Mapping[str, Any]) -> dict[str, Entry]:
+def heads(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     """Mass of the heads that look most at one place, and which heads they are."""
-    found: dict[str, Entry] = {}
+    numbers: dict[str, Entry] = {}
     for name in STRONGEST:
-        value = one["strongest"][name]
-        if name == "next" and one["is_causal"]:
+        value = measurement["strongest"][name]
+        if name == "next" and measurement["is_causal"]:
             why = NotRun("a causal head sees no next token")
-            found |= dict.fromkeys((name, f"{name}.layer", f"{name}.head"), why)
+            numbers |= dict.fromkeys((name, f"{name}.layer", f"{name}.head"), why)
             continue
-        found[name] = estimate(value)
+        numbers[name] = estimate(value)
         for part in ("layer", "head"):
-            found[f"{name}.{part}"] = Number(value[part])
-    return found
+            numbers[f"{name}.{part}"] = Number(value[part])
+    return numbers
 
 
 WORDS = {

@@ -17,7 +17,7 @@ PANELS = {
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw what is copied and where heads look, for the model that copies most.
 
     Parameters
@@ -30,20 +30,24 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     A row for each condition, a mark with its interval for each data set whose tokens the random
     sequences are made of. A dashed line is a head that attends to all keys alike.
     """
-    measured = common.measured(made, of_kind(measurements, "induction"), "no tokens were repeated")
+    measured = common.measured(
+        canvas, of_kind(measurements, "induction"), "no tokens were repeated"
+    )
     if not measured:
         return
-    best = max(measured, key=lambda one: entries(one)[common.INTACT]["gain"]["value"])
+    best = max(
+        measured, key=lambda measurement: entries(measurement)[common.INTACT]["gain"]["value"]
+    )
     model = best["run"]["model"]
-    runs = [one for one in measured if one["run"]["model"] == model]
+    runs = [measurement for measurement in measured if measurement["run"]["model"] == model]
     names = [entry["condition"] for entry in best["conditions"]]
-    panels = made.subplots(1, len(PANELS), sharey=True)
+    panels = canvas.subplots(1, len(PANELS), sharey=True)
     for axes, (part, title) in zip(panels, PANELS.items(), strict=True):
         axes.set_title(title)
         _draw_panel(axes, runs, names, part, style)
     label_rows(panels[0], [(name, False) for name in names])
-    made.supxlabel(common.display(model), fontsize=style.font_size)
-    common.legend_above(made, panels[:1], columns=len(runs))
+    canvas.supxlabel(common.display(model), fontsize=style.font_size)
+    common.legend_above(canvas, panels[:1], columns=len(runs))
 
 
 def _draw_panel(axes: Axes, runs: list[dict], names: list[str], part: str, style: Style) -> None:

@@ -55,12 +55,12 @@ class Found(NamedTuple):
     ----------
     first, again
         float64 [sequences]: sum of the losses in nats of a sequence's tokens where they occur first
-        and again, but for the first token of either, which nothing announces.
+        and again, without the first token of either, which nothing announces.
     reordered
         float64 [sequences / 3]: the same where the tokens occur again in another order.
     previous, induction
         float64 [sequences, n_layers, n_heads]: attention to the previous token, and to the token
-        after the earlier occurrence. None where patterns are not at hand.
+        after the earlier occurrence. None where there are no patterns.
     reason
         Why they are not.
     """
@@ -90,15 +90,15 @@ def measure(
     except ValueError as error:
         return not_run(f"of the text, {error}", parameters)
     documents, others = (
-        [[*begin, *ids] for ids in some.tolist()]
-        for some in (sequences, reordered(sequences[REORDERED], parameters.seed))
+        [[*begin, *ids] for ids in rows.tolist()]
+        for rows in (sequences, reordered(sequences[REORDERED], parameters.seed))
     )
-    found = {
+    by_condition = {
         name: under(network, documents, others, tokens, condition, learned)
         for name, condition in tqdm(job.conditions.items(), unit="condition", desc="induction")
     }
     heads = {
-        kind: strongest(getattr(found[INTACT], kind)[CHOOSING], parameters.heads)
+        kind: strongest(getattr(by_condition[INTACT], kind)[CHOOSING], parameters.heads)
         for kind in ("previous", "induction")
     }
     uniform = uniform_scores(len(documents[0]), tokens)
@@ -109,7 +109,7 @@ def measure(
         "period": tokens,
         "heads": heads,
         "uniform": dict(zip(("previous", "induction"), uniform, strict=True)),
-        "conditions": results(job, found, heads),
+        "conditions": results(job, by_condition, heads),
     }
 
 
@@ -121,7 +121,9 @@ def start(text: Tokens) -> list[int]:
 def types(text: Tokens) -> NDArray[np.int64]:  # [types]
     """Tokens that occur in a text, without those that the tokenizer adds."""
     ids = np.concatenate([np.asarray(ids, np.int64) for ids in text.ids])  # [tokens]
-    special = np.concatenate([np.asarray(one, bool) for one in text.table["special"].to_pylist()])
+    special = np.concatenate(
+        [np.asarray(flags, bool) for flags in text.table["special"].to_pylist()]
+    )
     return np.unique(ids[~special])
 
 
@@ -178,21 +180,23 @@ def strongest(scores: Floats, count: int) -> list[dict[str, Any]]:
 
 
 def results(
-    job: Job, found: dict[str, Found], heads: dict[str, list[dict[str, Any]]]
+    job: Job, by_condition: dict[str, Found], heads: dict[str, list[dict[str, Any]]]
 ) -> list[dict[str, Any]]:
     """One entry per condition, all on the same resampled sequences."""
-    options, names = bootstrap(job.parameters), list(found)
+    options, names = bootstrap(job.parameters), list(by_condition)
     first, again, other = (
-        np.stack([getattr(one, part) for one in found.values()], axis=1)
+        np.stack([getattr(of_condition, part) for of_condition in by_condition.values()], axis=1)
         for part in ("first", "again", "reordered")
     )  # [sequences, conditions] each; a third of them of the last
     tokens = np.full(len(first), job.parameters.tokens - 1)  # [sequences]
     # The gain is a loss with its sign turned.
     sums = {"first": first, "again": again, "gain": again - first}
     sums["reordered"] = other - first[REORDERED]
-    means = {part: PairedMeans(one, tokens[: len(one)], **options) for part, one in sums.items()}
+    means = {
+        part: PairedMeans(values, tokens[: len(values)], **options) for part, values in sums.items()
+    }
     entries = []
-    for column, (name, one) in enumerate(found.items()):
+    for column, (name, of_condition) in enumerate(by_condition.items()):
         entry: dict[str, Any] = {"condition": name, "spec": dumped(job.conditions[name])}
         for part in ("first", "again"):
             entry[part] = means[part].of(lambda own: own, column).as_json()
@@ -200,8 +204,8 @@ def results(
             entry[part] = means[part].of(np.negative, column).as_json()
         entry["recovered"] = recovered_gain(means["gain"], names, column)
         for kind, which in heads.items():
-            entry[kind] = attention_of(getattr(one, kind), which, options)
-        entries.append({**entry, "reason": one.reason})
+            entry[kind] = attention_of(getattr(of_condition, kind), which, options)
+        entries.append({**entry, "reason": of_condition.reason})
     return entries
 
 

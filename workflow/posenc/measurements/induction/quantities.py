@@ -13,22 +13,22 @@ UNDER = (
     "placebo_mean", "zero_scores", "zero_scores_fitted", "first_order_mask", "first_order",
     "first_order_heads", "first_order_neighbours",
 )  # fmt: skip
-"""Conditions whose copying is spoken of."""
+"""Conditions whose copying documents report."""
 COPYING = ("first", "again", "gain", "reordered", "recovered", "previous", "induction")
 INDUCTION = tuple(f"{condition}.{part}" for condition in UNDER for part in COPYING)
 
 
-def induction(one: Mapping[str, Any]) -> dict[str, Entry]:
+def induction(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     """Losses, gain and attention on repeated tokens, by condition."""
-    entries = {entry["condition"]: entry for entry in one["conditions"]}
-    found: dict[str, Entry] = {}
+    entries = {entry["condition"]: entry for entry in measurement["conditions"]}
+    numbers: dict[str, Entry] = {}
     for condition in with_spoken(UNDER, entries):
         entry = entries.get(condition, dict.fromkeys((*COPYING, "reason")))
         reason = entry["reason"] or NOT_EVALUATED
         if condition in entries:
             reason = entry["reason"] or "the intact model copies nothing that it loses"
-        found |= {f"{condition}.{part}": estimate(entry[part], reason) for part in COPYING}
-    return found
+        numbers |= {f"{condition}.{part}": estimate(entry[part], reason) for part in COPYING}
+    return numbers
 
 
 WORDS = {

@@ -2,10 +2,10 @@
 
 After the beginning c of a document a decoder gives two places a joint distribution,
 P[a, b] = p(a | c) p(b | c, a). It is measured on the tokens that are likely at either place, and
-once more with the text's own token x between both: p(a | c) p(x | c, a) p(b | c, a, x). How far the
-table is from its transpose is how far pairs have an order; what the product of its marginals has of
-that comes from places alone. The control keeps the pairs and gives the intact model the beginning
-of another document: an order that is the pair's own stays.
+once more with the text's own token x between both: p(a | c) p(x | c, a) p(b | c, a, x). The table's
+distance from its transpose says how far pairs have an order; what the product of its marginals has
+of that comes from places alone. The control keeps the pairs and gives the intact model the
+beginning of another document: an order that is the pair's own stays.
 """
 
 from __future__ import annotations
@@ -91,17 +91,17 @@ def measure(
     candidates = candidates_of(network, contexts, parameters.candidates, intact)
     # The same pairs after the beginning of the next document.
     others = [
-        Context(other.ids, one.following)
-        for one, other in zip(contexts, [*contexts[1:], contexts[0]], strict=True)
+        Context(other.ids, context.following)
+        for context, other in zip(contexts, [*contexts[1:], contexts[0]], strict=True)
     ]
-    sequences = [count_tokens(some, len(candidates[0])) for some in (contexts, others)]
+    sequences = [count_tokens(group, len(candidates[0])) for group in (contexts, others)]
     total = len(job.conditions) * sequences[0] + sequences[1]
     with tqdm(total=total, unit="token", desc="pairs", mininterval=2) as progress:
         own = tables(network, contexts, candidates, job.conditions, learned, progress)
         other = tables(network, others, candidates, intact, learned, progress)
     return {
         "documents": len(contexts),
-        "tokens": sum(len(one.ids) for one in contexts),
+        "tokens": sum(len(context.ids) for context in contexts),
         "candidates": len(candidates[0]),
         "confidence": parameters.confidence,
         **results(job, own, other),
@@ -112,13 +112,13 @@ def contexts_of(parameters: JointOrder, text: Tokens, max_tokens: int) -> list[C
     """The beginnings of drawn documents, in the order of the text."""
     enough = np.flatnonzero(text.lengths >= SHORTEST)  # [documents]
     drawn = np.random.default_rng(parameters.seed).permutation(enough)[: parameters.documents]
-    found = []
+    contexts = []
     for number in np.sort(drawn):
         ids = list(text.ids[number])
         longest = min(parameters.tokens + int(text.metadata["bos"]), max_tokens - 2)
         place = min(longest, len(ids) // 2)
-        found.append(Context(ids[:place], (ids[place], ids[place + 1])))
-    return found
+        contexts.append(Context(ids[:place], (ids[place], ids[place + 1])))
+    return contexts
 
 
 def candidates_of(
@@ -130,20 +130,20 @@ def candidates_of(
     """
     from posenc.capture.next_tokens import next_logs_under
 
-    documents = [[*one.ids, one.following[0]] for one in contexts]
-    found = {
+    documents = [[*context.ids, context.following[0]] for context in contexts]
+    largest = {
         row: logs.max(axis=0)  # [vocabulary]
         for _, row, logs in next_logs_under(network, documents, None, 2, intact, {}, BATCH_TOKENS)
     }
     return [
-        np.argsort(-found[row], kind="stable")[:count].astype(np.int64)
+        np.argsort(-largest[row], kind="stable")[:count].astype(np.int64)
         for row in range(len(contexts))
     ]
 
 
 def count_tokens(contexts: list[Context], candidates: int) -> int:
     """Tokens of the sequences that :func:`tables` runs under one condition."""
-    return sum(candidates * (len(one.ids) + 2) for one in contexts)
+    return sum(candidates * (len(context.ids) + 2) for context in contexts)
 
 
 def tables(
@@ -163,21 +163,21 @@ def tables(
 
     count, names = len(candidates[0]), list(conditions)
     documents = [
-        [*one.ids, a, one.following[1]]
-        for one, own in zip(contexts, candidates, strict=True)
+        [*context.ids, a, context.following[1]]
+        for context, own in zip(contexts, candidates, strict=True)
         for a in own.tolist()
     ]
     # The last one that is asked about is the token between.
     asked = [
-        np.append(own, one.following[1])  # [candidates + 1]
-        for one, own in zip(contexts, candidates, strict=True)
+        np.append(own, context.following[1])  # [candidates + 1]
+        for context, own in zip(contexts, candidates, strict=True)
         for _ in range(count)
     ]
     logs = np.empty((len(contexts), len(names), count, 3, count + 1))
-    for name, row, found in next_logs_under(
+    for name, row, of_sequence in next_logs_under(
         network, documents, asked, 3, conditions, learned, BATCH_TOKENS, progress
     ):
-        logs[row // count, names.index(name), row % count] = found
+        logs[row // count, names.index(name), row % count] = of_sequence
     # Each sequence's own candidate: [contexts, conditions, candidates].
     first = np.diagonal(logs[..., FIRST, :count], axis1=2, axis2=3)
     between = first + logs[..., SECOND, count]  # [contexts, conditions, candidates]
@@ -196,13 +196,13 @@ def results(job: Job, own: Tables, other: Tables) -> dict[str, Any]:
 
     entries: list[dict[str, Any]] = [{"distances": []} for _ in (*names, "other")]
     masses = {
-        "mass_first": [np.exp(one.first).sum(axis=-1) for one in (own, other)],
-        "mass": [np.exp(one.pairs[1]).sum(axis=(-2, -1)) for one in (own, other)],
+        "mass_first": [np.exp(table.first).sum(axis=-1) for table in (own, other)],
+        "mass": [np.exp(table.pairs[1]).sum(axis=(-2, -1)) for table in (own, other)],
     }
     for part, values in masses.items():
-        found = means(np.concatenate(values, axis=1))  # [contexts, conditions + 1]
+        mean = means(np.concatenate(values, axis=1))  # [contexts, conditions + 1]
         for column, entry in enumerate(entries):
-            entry[part] = found.of(lambda one: one, column).as_json()
+            entry[part] = mean.of(lambda value: value, column).as_json()
     for distance in DISTANCES:
         # [contexts, conditions + 1, candidates, candidates]
         logs = np.concatenate([own.pairs[distance], other.pairs[distance]], axis=1)
@@ -211,8 +211,8 @@ def results(job: Job, own: Tables, other: Tables) -> dict[str, Any]:
         by_part = {part: means(values) for part, values in parts.items()}
         for column, entry in enumerate(entries):
             of_pairs: dict[str, Any] = {"distance": distance}
-            for part, found in by_part.items():
-                of_pairs[part] = found.of(lambda one: one, column).as_json()
+            for part, mean in by_part.items():
+                of_pairs[part] = mean.of(lambda value: value, column).as_json()
             if column < len(names):
                 of_pairs["recovered"] = recovered_loss(by_part["order_lost"], names, column)
             entry["distances"].append(of_pairs)

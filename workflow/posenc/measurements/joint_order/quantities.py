@@ -10,7 +10,7 @@ from posenc.artifacts.numbers import NOT_EVALUATED, Entry, Number, Quantities, e
 OTHER = "other"
 """The intact model after the beginning of another document, beside conditions."""
 PAIRED = ("intact", "zero", "zero_closed", "placebo_heads")
-"""Conditions whose pairs of words are spoken of."""
+"""Conditions whose pairs of words documents report."""
 MASSES = ("mass_first", "mass")
 OF_PAIRS = (
     "repeats", "dependence", "order", "places", "interaction", "divergence", "log_ratio",
@@ -21,29 +21,33 @@ JOINT_ORDER = (
     "documents", "candidates",
     *(f"{condition}.{part}"
       for condition in (*PAIRED, OTHER)
-      for part in (*MASSES, *(f"{where}{one}" for where in ("", "far.") for one in OF_PAIRS))
+      for part in (*MASSES, *(f"{where}{name}" for where in ("", "far.") for name in OF_PAIRS))
       if condition != OTHER or not part.endswith("recovered")),
 )  # fmt: skip
 
 
-def joint_order(one: Mapping[str, Any]) -> dict[str, Entry]:
+def joint_order(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     """Order of pairs of neighbours and of pairs with a token between them, by condition.
 
     ``other`` is the intact model after the beginning of another document.
     """
-    entries = {entry["condition"]: entry for entry in one["conditions"]} | {OTHER: one["other"]}
-    found: dict[str, Entry] = {part: Number(one[part]) for part in ("documents", "candidates")}
+    entries = {entry["condition"]: entry for entry in measurement["conditions"]} | {
+        OTHER: measurement["other"]
+    }
+    numbers: dict[str, Entry] = {
+        part: Number(measurement[part]) for part in ("documents", "candidates")
+    }
     for condition in with_spoken(PAIRED, entries):
         entry = entries.get(condition, {"distances": []})
         reason = "nothing of the order is lost" if condition in entries else NOT_EVALUATED
-        found |= {f"{condition}.{part}": estimate(entry.get(part), reason) for part in MASSES}
+        numbers |= {f"{condition}.{part}": estimate(entry.get(part), reason) for part in MASSES}
         by_distance = {pairs["distance"]: pairs for pairs in entry["distances"]}
         for where, distance in (("", 1), ("far.", 2)):
             pairs = by_distance.get(distance, {})
             for part in OF_PAIRS:
                 if condition != OTHER or part != "recovered":
-                    found[f"{condition}.{where}{part}"] = estimate(pairs.get(part), reason)
-    return found
+                    numbers[f"{condition}.{where}{part}"] = estimate(pairs.get(part), reason)
+    return numbers
 
 
 WORDS = {

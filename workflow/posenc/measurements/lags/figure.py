@@ -20,7 +20,7 @@ LARGEST_POINT = 90.0
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw predicted against found offsets of all heads: a row per comparison.
 
     Parameters
@@ -36,23 +36,23 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     all_lags = evaluated.of_kind(measurements, "lags")
     columns = panels(all_lags)
     if not columns:
-        reasons = [one["reason"] for one in all_lags] or ["no lags were measured"]
-        common.not_run(made.add_subplot(), reasons, 60)
+        reasons = [measurement["reason"] for measurement in all_lags] or ["no lags were measured"]
+        common.not_run(canvas.add_subplot(), reasons, 60)
         return
     for row, (name, label) in enumerate(SHOWN.items()):
-        for place, one in enumerate(columns):
-            axes = made.add_subplot(len(SHOWN), len(columns), row * len(columns) + place + 1)
-            _points(axes, one, name, style)
-            title = summary(one["results"][name])
+        for place, comparison in enumerate(columns):
+            axes = canvas.add_subplot(len(SHOWN), len(columns), row * len(columns) + place + 1)
+            _points(axes, comparison, name, style)
+            title = summary(comparison["results"][name])
             if row == 0:
-                run = one["run"]
+                run = comparison["run"]
                 names = (common.display(run["models"][0]), common.display(run["dataset"]))
                 title = "\n".join((*names, title))
             axes.set_title(title, fontsize=max(common.SMALLEST_POINTS, style.font_size - 1))
             axes.set_xlabel(f"predicted {label}", labelpad=1)
             if place == 0:
                 axes.set_ylabel(f"{label} found")
-    made.legend(
+    canvas.legend(
         handles=[
             Line2D([], [], marker="o", ms=4, ls="none", color=colour, alpha=0.6, label=label)
             for label, colour in groups(style).values()
@@ -67,8 +67,8 @@ def panels(measurements: list[dict]) -> list[dict]:
     """The comparisons of single models; of each the first data set alone if there are many."""
     single = [
         comparison
-        for one in measurements
-        for comparison in one["comparisons"]
+        for measurement in measurements
+        for comparison in measurement["comparisons"]
         if len(comparison["run"]["models"]) == 1
     ]
     if len(single) <= ABREAST:
@@ -101,11 +101,11 @@ def summary(result: dict) -> str:
     return text
 
 
-def _points(axes: Axes, one: dict, name: str, style: Style) -> None:
-    keys = [one["results"][name][key] for key in ("predicted", "found")]
+def _points(axes: Axes, comparison: dict, name: str, style: Style) -> None:
+    keys = [comparison["results"][name][key] for key in ("predicted", "found")]
     counts = Counter(
         (point["layer"] == 0, *(point[key] for key in keys))
-        for point in one["points"]
+        for point in comparison["points"]
         if None not in (point[keys[0]], point[keys[1]])
     )
     is_whole = name == "peak"

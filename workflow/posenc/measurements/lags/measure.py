@@ -23,7 +23,7 @@ COMPARED = {
     "peak_mean": ("score_peak", "mean"),
     "profile_mean": ("profile_mean", "mean"),
 }
-"""Predicted and found value of each comparison.
+"""Predicted and observed value of each comparison.
 
 score_peak: the offset with the highest mean score of positions alone; profile_peak, profile_mean:
 the peak and the mean offset of the attention that positions alone would give; peak, mean: those of
@@ -40,13 +40,20 @@ def main(
 ) -> None:
     """Join the two measurements, head by head, and write OUTPUT."""
     parameters = read_section(config, StudyJob[Lags]).parameters
-    read = [(path, dict(one)) for path in inputs for one in unbundled(read_sealed(path))]
+    read = [
+        (path, dict(measurement)) for path in inputs for measurement in unbundled(read_sealed(path))
+    ]
     # Documents say of each result whether it was computed in bfloat16.
     precisions = [
-        {**one["run"], "precision": one["precision"]} for _, one in read if "precision" in one
+        {**measurement["run"], "precision": measurement["precision"]}
+        for _, measurement in read
+        if "precision" in measurement
     ]
-    measured = {**measure(parameters, [one for _, one in read]), "conditions": precisions}
-    digests = {name_of(one): sha256_file(path) for path, one in read}
+    measured = {
+        **measure(parameters, [measurement for _, measurement in read]),
+        "conditions": precisions,
+    }
+    digests = {name_of(measurement): sha256_file(path) for path, measurement in read}
     seal(output, MEASUREMENT, {}, measured, parameters, digests)
 
 
@@ -71,7 +78,11 @@ def measure(parameters: Lags, measurements: Sequence[dict]) -> dict[str, Any]:
         for names, points in joined
     ]
     for dataset in dict.fromkeys(names["dataset"] for names, _ in joined):
-        here = [(one["model"], points) for one, points in joined if one["dataset"] == dataset]
+        here = [
+            (run_names["model"], points)
+            for run_names, points in joined
+            if run_names["dataset"] == dataset
+        ]
         if len(here) > 1:
             models = [model for model, _ in here]
             together = [point for _, points in here for point in points]
@@ -80,48 +91,51 @@ def measure(parameters: Lags, measurements: Sequence[dict]) -> dict[str, Any]:
 
 
 def join(measurements: Sequence[dict]) -> Iterator[tuple[dict[str, str], list[dict]]]:
-    """Runs of intact models, and what is predicted and found of each of their heads."""
+    """Runs of intact models, and what is predicted and observed of each head."""
     weights = {
-        one["run"]["model"]: one
-        for one in measurements
-        if one["measurement"] == "relative_attention" and one["status"] == "measured"
+        measurement["run"]["model"]: measurement
+        for measurement in measurements
+        if measurement["measurement"] == "relative_attention"
+        and measurement["status"] == "measured"
     }
-    for found in measurements:
-        names = found["run"]
-        if found["measurement"] != "heads" or found["status"] != "measured":
+    for observed in measurements:
+        names = observed["run"]
+        if observed["measurement"] != "heads" or observed["status"] != "measured":
             continue
         if names["condition"] != INTACT or names["model"] not in weights:
             continue
         predicted = weights[names["model"]]
-        if predicted["offsets"] != found["offsets"]:
+        if predicted["offsets"] != observed["offsets"]:
             raise ArtifactError(
                 f"{names['model']}: weights have offsets to {predicted['offsets'][-1]}, attention "
-                f"to {found['offsets'][-1]}: set offsets of measurements.relative_attention and "
+                f"to {observed['offsets'][-1]}: set offsets of measurements.relative_attention and "
                 f"measurements.heads in params.yaml to the same"
             )
         yield (
             names,
             [
-                point(names["model"], one, two)
-                for one, two in zip(predicted["heads"], found["heads"], strict=True)
+                point(names["model"], predicted_head, observed_head)
+                for predicted_head, observed_head in zip(
+                    predicted["heads"], observed["heads"], strict=True
+                )
             ],
         )
 
 
-def point(model: str, predicted: dict, found: dict) -> dict[str, Any]:
-    """What is predicted and found of one head."""
-    if (predicted["layer"], predicted["head"]) != (found["layer"], found["head"]):
+def point(model: str, predicted: dict, observed: dict) -> dict[str, Any]:
+    """What is predicted and observed of one head."""
+    if (predicted["layer"], predicted["head"]) != (observed["layer"], observed["head"]):
         raise ArtifactError(f"{model}: the two measurements list different heads; rerun both")
     return {
         "model": model,
-        "layer": found["layer"],
-        "head": found["head"],
+        "layer": observed["layer"],
+        "head": observed["head"],
         "score_peak": predicted["predicted_lag"],
         "profile_peak": predicted["profile"]["peak"],
         "profile_mean": predicted["profile"]["mean_offset"],
-        "peak": found["peak"]["offset"],
-        "mean": found["mean_offset"],
-        "stability": found["peak"]["stability"],
+        "peak": observed["peak"]["offset"],
+        "mean": observed["mean_offset"],
+        "stability": observed["peak"]["stability"],
     }
 
 
@@ -130,12 +144,12 @@ def comparison(
 ) -> dict[str, Any]:
     """All comparisons of some heads; heads are resampled within their model."""
     settings = bootstrap(parameters)
-    first = [one for one in points if one["layer"] == 0]
+    first = [head for head in points if head["layer"] == 0]
     results = compared(settings, models, points)
-    for name, one in results.items():
+    for name, result in results.items():
         heads = Heads.of(points, models, name)
-        one["over_layers"] = heads.over_layers(settings)
-        one["by_layer"] = heads.by_layer()
+        result["over_layers"] = heads.over_layers(settings)
+        result["by_layer"] = heads.by_layer()
     return {
         "run": {"models": models, "dataset": dataset, "condition": INTACT},
         "heads": len(points),
@@ -158,14 +172,14 @@ class Heads(NamedTuple):
 
     @classmethod
     def of(cls, points: Sequence[dict], models: list[str], name: str) -> Heads:
-        """Those of some points in one of the comparisons."""
-        predicted, found = COMPARED[name]
-        both = [one for one in points if None not in (one[predicted], one[found])]
+        """Those of ``points`` that have both values of a comparison."""
+        predicted, observed = COMPARED[name]
+        both = [head for head in points if None not in (head[predicted], head[observed])]
         return cls(
-            np.array([one[predicted] for one in both], np.float64),
-            np.array([one[found] for one in both], np.float64),
-            np.array([one["layer"] for one in both], np.int64),
-            np.array([models.index(one["model"]) for one in both], np.int64),
+            np.array([head[predicted] for head in both], np.float64),
+            np.array([head[observed] for head in both], np.float64),
+            np.array([head["layer"] for head in both], np.int64),
+            np.array([models.index(head["model"]) for head in both], np.int64),
         )
 
     def correlation(self) -> float:
@@ -178,27 +192,27 @@ class Heads(NamedTuple):
 
     def by_layer(self) -> list[dict[str, Any]]:
         """The rank correlation among the heads of each layer, None where it is not defined."""
-        found = []
+        rows = []
         for layer in np.unique(self.layers).tolist():
             inside = self.layers == layer  # [heads]
             value = Heads(*(values[inside] for values in self)).correlation()
-            found.append({"layer": layer, "spearman": None if np.isnan(value) else value})
-        return found
+            rows.append({"layer": layer, "spearman": None if np.isnan(value) else value})
+        return rows
 
 
 def compared(settings: dict[str, Any], models: list[str], points: list[dict]) -> dict[str, Any]:
     """The results of each comparison."""
     results = {}
-    for name, (predicted, found) in COMPARED.items():
+    for name, (predicted, observed) in COMPARED.items():
         x, y, _, groups = Heads.of(points, models, name)
         results[name] = {
             "predicted": predicted,
-            "found": found,
+            "found": observed,
             "heads": len(x),
             **compare(x, y, groups=groups, **settings),
         }
         # Means are never the same.
-        if found == "peak" and len(x):
+        if observed == "peak" and len(x):
             results[name]["agreement"] = agreement(x, y, groups=groups, **settings)
     return results
 
@@ -209,7 +223,7 @@ def held_out(settings: dict[str, Any], models: list[str], points: list[dict]) ->
     Of several comparisons the best one looks better than it is: it is judged where it was not
     chosen.
     """
-    even, odd = ([one for one in points if one["layer"] % 2 == rest] for rest in (0, 1))
+    even, odd = ([head for head in points if head["layer"] % 2 == rest] for rest in (0, 1))
     values = {name: Heads.of(even, models, name).correlation() for name in COMPARED}
     defined = {name: value for name, value in values.items() if not np.isnan(value)}
     if not defined:

@@ -19,27 +19,27 @@ LAGS = (
 def lags(comparison: Mapping[str, Any]) -> dict[str, Entry]:
     """Agreement of predicted and found offsets over heads, in each way that they are compared.
 
-    Layers are the units of the intervals, and ``p`` is that of permutations within layers; single
-    layers are of ``profile_mean``.
+    Layers are the units of the intervals, and ``p`` is of permutations within layers. Values of
+    single layers are of ``profile_mean``.
     """
-    found: dict[str, Entry] = {}
+    facts: dict[str, Entry] = {}
     for name in COMPARED:
-        one = comparison["results"][name]
-        over_layers, reason = one["over_layers"], one["reason"] or ""
-        found[name] = estimate(over_layers["spearman"], reason)
-        found[f"{name}.p"] = estimate(over_layers["p"], reason)
-    layers = [one["spearman"] for one in comparison["results"]["profile_mean"]["by_layer"]]
+        result = comparison["results"][name]
+        over_layers, reason = result["over_layers"], result["reason"] or ""
+        facts[name] = estimate(over_layers["spearman"], reason)
+        facts[f"{name}.p"] = estimate(over_layers["p"], reason)
+    layers = [layer["spearman"] for layer in comparison["results"]["profile_mean"]["by_layer"]]
     defined = [value for value in layers if value is not None]
     for name, of in (("lowest", min), ("highest", max)):
-        found[f"{name}_layer"] = estimate(of(defined) if defined else None)
+        facts[f"{name}_layer"] = estimate(of(defined) if defined else None)
     held_out = comparison["held_out"]
     for half in ("even", "odd"):
-        found[f"chosen.{half}"] = estimate(held_out[half], "a correlation is not defined")
+        facts[f"chosen.{half}"] = estimate(held_out[half], "a correlation is not defined")
     peak = comparison["results"]["peak"]["agreement"]
-    found["agreement"] = estimate(peak["share"])
-    found["agreement_chance"] = estimate(peak["chance"])
-    found["heads"] = Number(comparison["heads"])
-    return found
+    facts["agreement"] = estimate(peak["share"])
+    facts["agreement_chance"] = estimate(peak["chance"])
+    facts["heads"] = Number(comparison["heads"])
+    return facts
 
 
 def compared(joined: Mapping[str, Any], models: Sequence[str], dataset: str) -> dict[str, Entry]:

@@ -14,7 +14,7 @@ from posenc.drawing.section import Figure, Style
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw scale, spectrum and share of position, its gain and its sources; two rows per data set.
 
     Parameters
@@ -31,29 +31,33 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     left, its gain over that of content; middle and right, which share of the output's part has come
     from P itself, and from attention and MLPs. What lies beyond an axis is not shown.
     """
-    found = [one for one in measurements if one["measurement"] == "layer_norm"]
-    measured = [one for one in found if one["status"] == "measured"]
+    selected = [
+        measurement for measurement in measurements if measurement["measurement"] == "layer_norm"
+    ]
+    measured = [measurement for measurement in selected if measurement["status"] == "measured"]
     if not measured:
-        common.not_run(made.add_subplot(), [one["reason"] for one in found], 60)
+        common.not_run(
+            canvas.add_subplot(), [measurement["reason"] for measurement in selected], 60
+        )
         return
-    models = common.unique(one["run"]["model"] for one in found)
+    models = common.unique(measurement["run"]["model"] for measurement in selected)
     colours = dict(zip(models, style.palette, strict=False))
     rows = by_dataset(measured)
     grid = []
-    for row, (dataset, ones) in enumerate(rows.items()):
-        panels = [made.add_subplot(2 * len(rows), 3, 6 * row + place + 1) for place in range(6)]
-        for one in ones:
-            colour = colours[one["run"]["model"]]
-            _scale(panels[0], one, colour, ones.index(one) - (len(ones) - 1) / 2)
-            _spectrum(panels[1], one, colour)
-            _share(panels[2], one, colour)
+    for row, (dataset, shown) in enumerate(rows.items()):
+        panels = [canvas.add_subplot(2 * len(rows), 3, 6 * row + place + 1) for place in range(6)]
+        for measurement in shown:
+            colour = colours[measurement["run"]["model"]]
+            _scale(panels[0], measurement, colour, shown.index(measurement) - (len(shown) - 1) / 2)
+            _spectrum(panels[1], measurement, colour)
+            _share(panels[2], measurement, colour)
             for axes, kind, name, look in (
                 (panels[3], "gain", "relative", "-"),
                 (panels[4], "sources", "position", "-"),
                 (panels[5], "sources", "attention", "-"),
                 (panels[5], "sources", "mlp", "--"),
             ):
-                _moved(axes, one, kind, name, colour, look)
+                _moved(axes, measurement, kind, name, colour, look)
         _finish(panels[:3], common.display(dataset), row)
         _finish_moved(panels[3:], is_last=row == len(rows) - 1)
         grid += panels
@@ -62,12 +66,12 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     grid[2].plot([], [], color=common.GREY, ls=":", lw=0.9, label="shuffled positions")
     grid[5].plot([], [], color=common.GREY, lw=1.1, label="attention")
     grid[5].plot([], [], color=common.GREY, ls="--", lw=1.1, label="MLP")
-    common.legend_above(made, grid, columns=5)
-    _say_not_run(made, found)
+    common.legend_above(canvas, grid, columns=5)
+    _say_not_run(canvas, selected)
 
 
-def _scale(axes: Axes, one: dict, colour: str, place: float) -> None:
-    norms = one["norms"]
+def _scale(axes: Axes, measurement: dict, colour: str, place: float) -> None:
+    norms = measurement["norms"]
     xs = [number / 2 + 0.06 * place for number in range(len(norms))]
     quantiles = {
         level: [norm["scale"]["quantiles"][level] for norm in norms]
@@ -75,37 +79,46 @@ def _scale(axes: Axes, one: dict, colour: str, place: float) -> None:
     }
     for low, high, width in (("0.05", "0.95", 0.8), ("0.25", "0.75", 2.0)):
         axes.vlines(xs, quantiles[low], quantiles[high], color=colour, lw=width, alpha=0.8)
-    name = common.display(one["run"]["model"])
+    name = common.display(measurement["run"]["model"])
     axes.plot(xs, quantiles["0.5"], color=colour, marker="o", ms=2, lw=0.8, label=name)
 
 
-def _spectrum(axes: Axes, one: dict, colour: str) -> None:
-    spectrum = one["norms"][0]["spectrum"]
+def _spectrum(axes: Axes, measurement: dict, colour: str) -> None:
+    spectrum = measurement["norms"][0]["spectrum"]
     # Frequency 0 has no place on a logarithmic axis.
     frequency, scaled = spectrum["frequency"][1:], spectrum["scaled"][1:]
     curve(axes, frequency, scaled, color=colour, lw=1.1)
     axes.plot(frequency, spectrum["position"][1:], color=colour, ls="--", lw=0.9)
 
 
-def _share(axes: Axes, one: dict, colour: str) -> None:
+def _share(axes: Axes, measurement: dict, colour: str) -> None:
     """Of the residual stream after each addition, and of the last states."""
-    *inner, last = one["norms"]
-    end = "output" if one["placement"] == "after" else "input"
-    found = [*(norm["between"][end] for norm in inner), last["between"]["output"]]
-    xs = [number / 2 for number in range(len(found))]
-    curve(axes, xs, found, color=colour, marker="o", ms=2, lw=1.1)
-    shuffled = [norm["between"]["shuffled"]["value"] for norm in one["norms"]]
+    *inner, last = measurement["norms"]
+    end = "output" if measurement["placement"] == "after" else "input"
+    shares = [*(norm["between"][end] for norm in inner), last["between"]["output"]]
+    xs = [number / 2 for number in range(len(shares))]
+    curve(axes, xs, shares, color=colour, marker="o", ms=2, lw=1.1)
+    shuffled = [norm["between"]["shuffled"]["value"] for norm in measurement["norms"]]
     axes.plot(xs, shuffled, color=colour, ls=":", lw=0.9)
 
 
-def _moved(axes: Axes, one: dict, kind: str, name: str, colour: str, look: str) -> None:
+def _moved(axes: Axes, measurement: dict, kind: str, name: str, colour: str, look: str) -> None:
     """Where the data show position."""
-    found = {
+    estimates = {
         number / 2: norm[kind][name]
-        for number, norm in enumerate(one["norms"])
+        for number, norm in enumerate(measurement["norms"])
         if norm[kind][name] is not None
     }
-    curve(axes, list(found), list(found.values()), color=colour, marker="o", ms=2, lw=1.1, ls=look)
+    curve(
+        axes,
+        list(estimates),
+        list(estimates.values()),
+        color=colour,
+        marker="o",
+        ms=2,
+        lw=1.1,
+        ls=look,
+    )
 
 
 def _finish(panels: list[Axes], dataset: str, row: int) -> None:
@@ -161,20 +174,22 @@ def _inverse(values):
     return 1 / values.clip(1e-9)
 
 
-def _say_not_run(made: Canvas, found: list[dict]) -> None:
+def _say_not_run(canvas: Canvas, measurements: list[dict]) -> None:
     """Say below which runs were not measured."""
     reasons: dict[str, list[str]] = {}
-    for one in found:
-        if one["status"] != "measured":
-            reasons.setdefault(one["reason"], []).append(common.display(one["run"]["model"]))
+    for measurement in measurements:
+        if measurement["status"] != "measured":
+            reasons.setdefault(measurement["reason"], []).append(
+                common.display(measurement["run"]["model"])
+            )
     if not reasons:
         return
     said = "; ".join(
         f"{', '.join(common.unique(models))}: {reason}" for reason, models in reasons.items()
     )
     size = common.SMALLEST_POINTS
-    characters = int(made.get_figwidth() * 72 / (0.55 * size))
-    made.supxlabel(textwrap.fill(f"Not run: {said}.", characters), fontsize=size)
+    characters = int(canvas.get_figwidth() * 72 / (0.55 * size))
+    canvas.supxlabel(textwrap.fill(f"Not run: {said}.", characters), fontsize=size)
 
 
 main = common.command(draw, Figure)

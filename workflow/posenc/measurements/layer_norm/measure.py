@@ -64,12 +64,12 @@ def measure(parameters: LayerNorm, network: Module | None, text: Tokens) -> dict
     # P, as the normalisations behind have left it but for their scales; and the product of these.
     table, earlier = places.astype(np.float64), np.float64(1)  # [positions, d_model], [] or [later]
     own = position[later], document[later]
-    found = []
+    rows = []
     steps = zip(norms, inputs, weights, path, strict=True)
     for norm, x, (gain, bias), (scale, vectors) in tqdm(
         steps, total=len(norms), unit="normalisation", desc="layer norm", mininterval=5
     ):
-        found.append(
+        rows.append(
             {
                 "name": norm.name,
                 "layer": norm.layer,
@@ -91,14 +91,14 @@ def measure(parameters: LayerNorm, network: Module | None, text: Tokens) -> dict
         "n_layers": (len(norms) - 1) // 2,
         "placement": "after" if is_stream else "before",
         "eps": eps,
-        # Of the parts' sum, from what the library returns: the rounding of its type.
+        # Of the parts' sum against what the library returns: the rounding of its type.
         "library_error": error,
-        "norms": found,
+        "norms": rows,
     }
 
 
 def draw(text: Tokens, tokens: int, seed: int) -> list[list[int]]:
-    """Random documents, as many as have that many tokens together, or all; short ones first.
+    """Random documents with that many tokens together, or all documents; short ones first.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def draw(text: Tokens, tokens: int, seed: int) -> list[list[int]]:
         )
     # Neighbours of equal length share calls.
     chosen = chosen[np.argsort(lengths[chosen], kind="stable")]
-    return [list(text.ids[one]) for one in chosen]
+    return [list(text.ids[index]) for index in chosen]
 
 
 def run_through(
@@ -126,9 +126,9 @@ def run_through(
     weights: list[tuple[NDArray[np.float32], NDArray[np.float32]]],
     eps: float,
 ) -> tuple[list[NDArray[np.float32]], float]:
-    """Inputs of all normalisations, [tokens, d_model] each; and how far their parts are from it.
+    """Inputs of all normalisations, [tokens, d_model] each; and the error of their parts.
 
-    The latter is the largest difference of :attr:`posenc.metrics.normalisation.Parts.output` from
+    The error is the largest difference of :attr:`posenc.metrics.normalisation.Parts.output` from
     what the library returns, over the largest number that it returns.
     """
     from posenc.capture.normalisations import passed

@@ -20,16 +20,16 @@ LAYER_NORM = (
 )  # fmt: skip
 
 
-def layer_norm(one: Mapping[str, Any]) -> dict[str, Entry]:
+def layer_norm(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     """What normalisations do to position: the first, the one in the middle of all, the last."""
-    norms = one["norms"]
+    norms = measurement["norms"]
     first, middle, last = norms[0], norms[len(norms) // 2], norms[-1]
     # The residual stream itself; a decoder's is what its normalisations are given.
-    stream = "output" if one["placement"] == "after" else "input"
+    stream = "output" if measurement["placement"] == "after" else "input"
     unknown = "no position is left there to be seen"
-    found: dict[str, Entry] = {
-        "documents": Number(one["documents"]),
-        "tokens": Number(one["tokens"]),
+    facts: dict[str, Entry] = {
+        "documents": Number(measurement["documents"]),
+        "tokens": Number(measurement["tokens"]),
         "variation": estimate(first["scale"]["variation"]),
         "product": estimate(last["variation"]),
         "position_share": estimate(first["shares"]["position"]),
@@ -39,14 +39,14 @@ def layer_norm(one: Mapping[str, Any]) -> dict[str, Entry]:
         "shuffled": estimate(last["between"]["shuffled"]),
     }
     relative = [norm["gain"]["relative"] for norm in norms if norm["gain"]["relative"]]
-    lowest = min(relative, key=lambda found: found["value"], default=None)
-    found["relative.lowest"] = estimate(lowest, unknown)
+    lowest = min(relative, key=lambda gain: gain["value"], default=None)
+    facts["relative.lowest"] = estimate(lowest, unknown)
     for name, norm in zip(NORMS, (first, middle, last), strict=True):
         for key, kind in (("gain", "gain"), ("cosine", "cosine"), ("from", "sources"),
                           ("content_from", "content_sources")):  # fmt: skip
             for part, value in norm[kind].items():
-                found[f"{name}.{key}.{part}"] = estimate(value, unknown)
-    return found
+                facts[f"{name}.{key}.{part}"] = estimate(value, unknown)
+    return facts
 
 
 WORDS = {

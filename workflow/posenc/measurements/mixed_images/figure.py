@@ -1,4 +1,4 @@
-"""Classes that are found of two mixed photographs, and at which stage both are told no more."""
+"""Classes found in two mixed photographs, and the stage from which both can no longer be told."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NETWORKS = {"trained": "trained", "untrained": "initial weights"}
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw recall of classes against the mixing weight, and recall of pictures and gap by stage.
 
     Parameters
@@ -30,28 +30,28 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     state of their average, by stage, of the trained network and of the same with its initial
     weights. Right: their distance from additive. Intervals are over pictures.
     """
-    measured = common.measured(made, measurements, "no measurement")
+    measured = common.measured(canvas, measurements, "no measurement")
     if not measured:
         return
-    one = measured[0]
-    left, middle, right = (made.add_subplot(1, 3, place) for place in (1, 2, 3))
-    _classes(left, one, style)
-    _stages(middle, one, "inputs", style)
+    measurement = measured[0]
+    left, middle, right = (canvas.add_subplot(1, 3, place) for place in (1, 2, 3))
+    _classes(left, measurement, style)
+    _stages(middle, measurement, "inputs", style)
     middle.set_title("both are the two nearest")
     middle.set_xlabel("share of pairs")
     middle.set_xlim(-0.04, 1.04)
-    _stages(right, one, "gap", style)
+    _stages(right, measurement, "gap", style)
     right.set_title("distance from additive")
     right.set_xlabel("relative to that of the two")
     right.set_xlim(left=-0.03)
     right.tick_params(labelleft=False)
-    common.legend_above(made, (left, middle), columns=4)
+    common.legend_above(canvas, (left, middle), columns=4)
 
 
-def _classes(axes: Axes, one: dict, style: Style) -> None:
-    entries = sorted(one["mixtures"], key=lambda entry: entry["weight"])
+def _classes(axes: Axes, measurement: dict, style: Style) -> None:
+    entries = sorted(measurement["mixtures"], key=lambda entry: entry["weight"])
     weights = [entry["weight"] for entry in entries]
-    kinds = [(found["among"], found["top"]) for found in entries[0]["found"]]
+    kinds = [(recall["among"], recall["top"]) for recall in entries[0]["found"]]
     for index, (among, top) in enumerate(kinds):
         rows = [entry["found"][index] for entry in entries]
         colour = style.palette[(2 + index) % len(style.palette)]
@@ -66,7 +66,7 @@ def _classes(axes: Axes, one: dict, style: Style) -> None:
     faded = [entry["faded"][0] for entry in entries]
     curve(axes, weights, [row["share"] for row in faded], color=common.GREY, marker="s", ms=2.5,
           lw=0.9, label=f"{faded[0]['top']} highest, mixed with grey")  # fmt: skip
-    known = one["published"]
+    known = measurement["published"]
     axes.plot(known["weight"], known["both"], color="black", marker="x", ms=5, ls="none",
               clip_on=False, label=f"{known['classifier']}, published pair")  # fmt: skip
     axes.set_xticks(weights, [f"{tick:g}" for tick in weights])
@@ -76,10 +76,10 @@ def _classes(axes: Axes, one: dict, style: Style) -> None:
     axes.set_ylabel("share of pairs")
 
 
-def _stages(axes: Axes, one: dict, key: str, style: Style) -> None:
-    names = [entry["stage"] for entry in one["stages"]]
+def _stages(axes: Axes, measurement: dict, key: str, style: Style) -> None:
+    names = [entry["stage"] for entry in measurement["stages"]]
     for colour, (network, label) in zip(style.palette, NETWORKS.items(), strict=False):
-        estimates = [entry[network][key] for entry in one["stages"]]
+        estimates = [entry[network][key] for entry in measurement["stages"]]
         for row, estimate in enumerate(estimates):
             axes.plot(
                 [estimate["low"], estimate["high"]], [row, row], color=colour, lw=2.5, alpha=0.3

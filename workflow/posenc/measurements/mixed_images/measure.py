@@ -30,8 +30,8 @@ PUBLISHED = {
     "classifier": "ResNet-50", "images": ["panda", "banana"], "weight": HALF, "found": 0,
     "both": 0.0,
 }  # fmt: skip
-"""What the document found that the question comes from (S1): neither of the two, of one pair. The
-images had equal weights; whether their sum was halved is not known."""
+"""What the document found that raised the question (S1): neither image of one pair. The images had
+equal weights; whether their sum was halved is not known."""
 
 
 def measure(parameters: MixedImages) -> tuple[dict[str, Any], dict[str, str]]:
@@ -40,7 +40,7 @@ def measure(parameters: MixedImages) -> tuple[dict[str, Any], dict[str, str]]:
     A picture is recognised if its highest class is the one that it has; where that is not known the
     highest class counts as its own. Both classes are looked for among the highest of the mixture,
     and among those of the mixture of both outputs, which is what an additive network would say.
-    Beside them, how often a picture is recognised that was mixed with grey: an average has less
+    Beside them stands how often a picture mixed with grey is recognised: an average has less
     contrast, too.
 
     Stage by stage, at equal weights, the state of the average is compared with those of all
@@ -54,7 +54,7 @@ def measure(parameters: MixedImages) -> tuple[dict[str, Any], dict[str, str]]:
     Raises
     ------
     ArtifactError
-        If a file is not there or another one, or fewer than two pictures of different classes are
+        If a file is missing or has changed, or fewer than two pictures of different classes are
         recognised.
     """
     from posenc.models import image_networks
@@ -72,17 +72,17 @@ def measure(parameters: MixedImages) -> tuple[dict[str, Any], dict[str, str]]:
     by_weight = []
     for weight in parameters.weights:
         if weight in (0, 1):  # a picture alone
-            found = logits[pairs.first if weight else pairs.second]  # [pairs, classes]
+            mixed = logits[pairs.first if weight else pairs.second]  # [pairs, classes]
         elif weight == HALF:
-            found = halves
+            mixed = halves
         else:
             parts = mixtures(pixels, pairs, weight)
-            found = np.concatenate([network.logits(part).numpy() for part in parts])
+            mixed = np.concatenate([network.logits(part).numpy() for part in parts])
         faded = network.logits(weight * pixels[recognised]).numpy()  # [recognised, classes]
         by_weight.append(
             {
                 "weight": weight,
-                "found": of_weight(found, logits, own, pairs, weight),
+                "found": of_weight(mixed, logits, own, pairs, weight),
                 "faded": of_faded(faded, own[recognised], parameters),
             }
         )
@@ -119,7 +119,7 @@ def image_paths(images: Images) -> dict[str, Path]:
     Raises
     ------
     ArtifactError
-        If one is not there, or their checksum is another one.
+        If one is missing, or their checksum differs.
     """
     from posenc.models.image_networks import package_folder
 
@@ -129,10 +129,10 @@ def image_paths(images: Images) -> dict[str, Path]:
     for file, path in paths.items():
         if not path.is_file():
             raise ArtifactError(f"{key}.classes names {file}, but {path} is not there")
-    found = sha256_json({file: sha256_file(path) for file, path in paths.items()})
-    if found != images.sha256:
+    digest = sha256_json({file: sha256_file(path) for file, path in paths.items()})
+    if digest != images.sha256:
         raise ArtifactError(
-            f"{key}.sha256 is {images.sha256}, but the files have {found}: if they are the ones "
+            f"{key}.sha256 is {images.sha256}, but the files have {digest}: if they are the ones "
             f"that are meant, write that"
         )
     return paths
@@ -154,14 +154,16 @@ def recognised_alone(
     Raises
     ------
     ArtifactError
-        If they are fewer than two.
+        If fewer than two are recognised.
     """
     key = "measurements.mixed_images.images.classes"
     beyond = [label for label in known if label is not None and label >= logits.shape[1]]
     if beyond:
         raise ArtifactError(f"{key} names {beyond[0]}: the network has {logits.shape[1]} classes")
     own = logits.argmax(axis=1)  # [images]
-    is_right = np.array([label in (None, one) for label, one in zip(known, own, strict=True)])
+    is_right = np.array(
+        [label in (None, highest) for label, highest in zip(known, own, strict=True)]
+    )
     rows = np.flatnonzero(is_right)
     _, places = np.unique(own[rows], return_index=True)
     recognised = rows[np.sort(places)]
@@ -200,12 +202,12 @@ class Pairs:
     def stage(self, of: Mixtures) -> dict[str, Any]:
         """Recall, of mixed inputs and of mixed states, and distance from additive of a stage."""
         gap = self._over(of.square, of.distance).estimate(lambda a, b: np.sqrt(a / b), 0, 1)
-        found = {"inputs": self._found(of.inputs), "outputs": self._found(of.outputs)}
-        return {"gap": gap, **self.shares(found)}
+        recalls = {"inputs": self._found(of.inputs), "outputs": self._found(of.outputs)}
+        return {"gap": gap, **self.shares(recalls)}
 
-    def difference(self, one: Mixtures, other: Mixtures) -> dict[str, float]:
-        """By how much recall of both is greater in the one, on the same pairs."""
-        difference = self._found(one.inputs) - self._found(other.inputs)
+    def difference(self, own: Mixtures, other: Mixtures) -> dict[str, float]:
+        """By how much recall of both is greater in ``own`` than in ``other``, on the same pairs."""
+        difference = self._found(own.inputs) - self._found(other.inputs)
         return self.means({"inputs": difference})["inputs"]
 
     def _found(self, scores: NDArray[np.floating]) -> NDArray[np.float64]:
@@ -218,9 +220,9 @@ class Pairs:
 
 
 def mixtures(pixels: Tensor, pairs: Pairs, weight: float) -> Iterator[Tensor]:
-    """w a + (1 - w) b, [part, 3, size, size], of some pairs after others."""
+    """Mixtures w a + (1 - w) b of the pairs in turn, [part, 3, size, size]."""
     for start in range(0, len(pairs.first), BATCH):
-        a, b = (pixels[one[start : start + BATCH]] for one in (pairs.first, pairs.second))
+        a, b = (pixels[rows[start : start + BATCH]] for rows in (pairs.first, pairs.second))
         yield weight * a + (1 - weight) * b
 
 
@@ -234,9 +236,9 @@ def of_weight(
     """How often the classes of both are among the highest, by how many are looked at.
 
     The highest of all classes that the network has, and of those of the recognised ``pictures``
-    alone. ``outputs``: among those of the mixture of both outputs, and ``lost``, by how much that
-    is more; ``others``: two pictures that were not mixed; ``absent``: both among those of one of
-    the two alone, and ``beyond_absent``, by how much ``both`` is more.
+    alone. ``outputs``: among those of the mixture of both outputs; ``lost``: by how much that
+    exceeds ``both``; ``others``: two pictures that were not mixed; ``absent``: both among those of
+    one of the two alone; ``beyond_absent``: by how much ``both`` exceeds that.
 
     Parameters
     ----------
@@ -248,7 +250,7 @@ def of_weight(
         int [images]: their classes.
     """
     members = np.unique([pairs.first, pairs.second])  # [recognised]
-    first, second = (np.searchsorted(members, one) for one in (pairs.first, pairs.second))
+    first, second = (np.searchsorted(members, rows) for rows in (pairs.first, pairs.second))
     of_first, of_second = alone[pairs.first], alone[pairs.second]  # [pairs, classes] each
     read = (mixed, weight * of_first + (1 - weight) * of_second, of_first, of_second)
     present = own[members]  # [recognised]
@@ -257,13 +259,13 @@ def of_weight(
         chosen = present if among == "all" else np.arange(len(present))  # [recognised]
         places = [ranks(scores[:, classes], chosen) for scores in read]
         for top in pairs.parameters.top:
-            found, outputs, *absent = (found_among(one, first, second, top) for one in places)
-            other = found.pop("others")  # [pairs]
+            inputs, outputs, *absent = (found_among(place, first, second, top) for place in places)
+            other = inputs.pop("others")  # [pairs]
             missing = (absent[0]["both"] + absent[1]["both"]) / 2  # [pairs]
-            shares = pairs.shares({**found, "outputs": outputs["both"]})
+            shares = pairs.shares({**inputs, "outputs": outputs["both"]})
             means = pairs.means({"others": other, "absent": missing,
-                                 "lost": outputs["both"] - found["both"],
-                                 "beyond_absent": found["both"] - missing})  # fmt: skip
+                                 "lost": outputs["both"] - inputs["both"],
+                                 "beyond_absent": inputs["both"] - missing})  # fmt: skip
             entries.append({"among": among, "top": top, **shares, **means})
     return entries
 
@@ -273,7 +275,7 @@ def of_faded(
 ) -> list[dict[str, Any]]:
     """How often a picture's class is among the highest where grey is mixed in, not another picture.
 
-    So much of what is lost is lost to contrast alone. Values of 0 are grey, or nearly.
+    This much is lost to contrast alone. Values of 0 are grey, or nearly.
 
     Parameters
     ----------
@@ -293,14 +295,14 @@ def stages_of(
     network: ImageNetwork, pixels: Tensor, alone: dict[str, NDArray[np.float32]], pairs: Pairs
 ) -> tuple[dict[str, Mixtures], NDArray[np.float32]]:
     """The mixtures of equal weights stage by stage, and their logits [pairs, classes]."""
-    made = {name: Mixtures(s, pairs.first, pairs.second, HALF) for name, s in alone.items()}
+    by_stage = {name: Mixtures(s, pairs.first, pairs.second, HALF) for name, s in alone.items()}
     logits = []
     for part in mixtures(pixels, pairs, HALF):
         states = network.states(part)
         for name, state in states.items():
-            made[name].add(state.numpy())
+            by_stage[name].add(state.numpy())
         logits.append(states["logits"].numpy())
-    return made, np.concatenate(logits)
+    return by_stage, np.concatenate(logits)
 
 
 def main(config: Config, output: Output) -> None:

@@ -10,31 +10,31 @@ from posenc.drawing.exhibit import Exhibit
 from posenc.measurements.embedding_sums.quantities import HALF
 
 
-def mixed_images(one: Mapping[str, Any]) -> Facts:
+def mixed_images(measurement: Mapping[str, Any]) -> Facts:
     """What is found of two photographs at equal weights: their classes, and both by stage."""
-    found: Facts = {
-        "pictures": Number(len(one["images"])),
-        "recognised": Number(one["recognised"]),
-        "pairs": Number(one["pairs"]),
-        "classes": Number(one["network"]["classes"]),
-        "chance": percent(one["chance"]["both"]),
-        "published": percent(one["published"]["both"]),
+    facts: Facts = {
+        "pictures": Number(len(measurement["images"])),
+        "recognised": Number(measurement["recognised"]),
+        "pairs": Number(measurement["pairs"]),
+        "classes": Number(measurement["network"]["classes"]),
+        "chance": percent(measurement["chance"]["both"]),
+        "published": percent(measurement["published"]["both"]),
     }
-    half = entry_at(one["mixtures"], "weight", HALF)
+    half = entry_at(measurement["mixtures"], "weight", HALF)
     for entry in half["faded"]:
-        found[f"faded.{entry['top']}"] = percent(entry["share"])
+        facts[f"faded.{entry['top']}"] = percent(entry["share"])
     for entry in half["found"]:
         place = f"{entry['among']}.{entry['top']}"
         for key in ("both", "either", "outputs", "lost", "others", "absent", "beyond_absent"):
-            found[f"{place}.{key}"] = percent(entry[key])
-    for entry in one["stages"]:
+            facts[f"{place}.{key}"] = percent(entry[key])
+    for entry in measurement["stages"]:
         place = entry["stage"].replace(" ", "_")
-        found[f"{place}.difference"] = percent(entry["difference"])
+        facts[f"{place}.difference"] = percent(entry["difference"])
         for network in ("trained", "untrained"):
-            found[f"{place}.{network}.both"] = percent(entry[network]["inputs"])
-            found[f"{place}.{network}.outputs"] = percent(entry[network]["outputs"])
-            found[f"{place}.{network}.gap"] = estimate(entry[network]["gap"])
-    return found
+            facts[f"{place}.{network}.both"] = percent(entry[network]["inputs"])
+            facts[f"{place}.{network}.outputs"] = percent(entry[network]["outputs"])
+            facts[f"{place}.{network}.gap"] = estimate(entry[network]["gap"])
+    return facts
 
 
 QUANTITIES = Quantities(

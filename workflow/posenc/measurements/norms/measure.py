@@ -50,7 +50,7 @@ def measure(
     """R2 of position from the norm of its vector, of the token's, and of their sum."""
     document = np.repeat(np.arange(len(text.ids)), text.lengths)  # [all tokens]
     position = positions_of(text.lengths)  # [all tokens]
-    ids = np.concatenate([np.asarray(one) for one in text.ids])  # [all tokens]
+    ids = np.concatenate([np.asarray(document_ids) for document_ids in text.ids])  # [all tokens]
     # Position 0 holds the same special token in every document: it would give itself away.
     kept = sampled(np.flatnonzero(position > 0), parameters.tokens, parameters.seed)  # [kept]
     document, position, ids = document[kept], position[kept], ids[kept]  # [kept] each

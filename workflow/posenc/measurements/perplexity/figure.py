@@ -9,7 +9,7 @@ from posenc.drawing.section import Figure, Style
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw perplexities with their intervals on a logarithmic axis, a row for each data set.
 
     Parameters
@@ -23,23 +23,27 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     A point with its interval for each condition, and a tick at the vocabulary's size, the
     perplexity of a model that gives every token the same probability.
     """
-    axes = made.add_subplot()
-    measured = [one for one in measurements if one["status"] == "measured"]
+    axes = canvas.add_subplot()
+    measured = [measurement for measurement in measurements if measurement["status"] == "measured"]
     if not measured:
-        reasons = [one["reason"] for one in measurements]
+        reasons = [measurement["reason"] for measurement in measurements]
         common.not_run(axes, reasons or ["the study has no runs"], 40)
         return
-    rows = common.unique(common.run_of(one)[:2] for one in measured)
-    conditions = common.unique(common.run_of(one)[2] for one in measured)
+    rows = common.unique(common.run_of(measurement)[:2] for measurement in measured)
+    conditions = common.unique(common.run_of(measurement)[2] for measurement in measured)
     colours = common.condition_colours(measurements, style)
     for row, panel in enumerate(rows):
         for index, condition in enumerate(conditions):
-            for one in measured:
-                if common.run_of(one) == (*panel, condition):
+            for measurement in measured:
+                if common.run_of(measurement) == (*panel, condition):
                     # Side by side, so that neither points nor intervals hide each other.
                     shift = 0.5 * ((index + 1) / (len(conditions) + 1) - 0.5)
-                    _draw_point(axes, one, row + shift, colours[condition], index)
-        sizes = [one["vocabulary_size"] for one in measured if common.run_of(one)[:2] == panel]
+                    _draw_point(axes, measurement, row + shift, colours[condition], index)
+        sizes = [
+            measurement["vocabulary_size"]
+            for measurement in measured
+            if common.run_of(measurement)[:2] == panel
+        ]
         axes.plot(
             sizes[:1], [row], color="black", marker="|", ms=11, ls="none",
             label="uniform over the vocabulary",
@@ -48,7 +52,7 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     axes.set_ylim(len(rows) - 0.5, -0.5)
     _set_scale(axes, measured)
     axes.set_xlabel("perplexity")
-    common.legend_above(made, [axes], columns=2)
+    common.legend_above(canvas, [axes], columns=2)
 
 
 def _draw_point(axes, measurement: dict, height: float, colour: str, index: int) -> None:
@@ -64,9 +68,9 @@ def _draw_point(axes, measurement: dict, height: float, colour: str, index: int)
 
 
 def _set_scale(axes, measured: list[dict]) -> None:
-    values = [one["vocabulary_size"] for one in measured]
-    for one in measured:
-        values += [one["perplexity"]["low"], one["perplexity"]["high"]]
+    values = [measurement["vocabulary_size"] for measurement in measured]
+    for measurement in measured:
+        values += [measurement["perplexity"]["low"], measurement["perplexity"]["high"]]
     low, high = min(values) / 1.4, max(values) * 1.4
     axes.set_xscale("log")
     axes.set_xlim(low, high)

@@ -18,10 +18,10 @@ PERPLEXITY = (*COUNTS, *ESTIMATES, "sequence.mean", "sequence.median")
 
 def perplexity(measurement: Mapping[str, Any]) -> Facts:
     """Perplexity of the corpus and of single documents, and the loss behind it."""
-    found: Facts = {key: Number(measurement[key]) for key in COUNTS}
-    found |= {key: Number(**measurement[key]) for key in ESTIMATES}
+    facts: Facts = {key: Number(measurement[key]) for key in COUNTS}
+    facts |= {key: Number(**measurement[key]) for key in ESTIMATES}
     sequences = measurement["sequence_perplexity"].items()
-    return found | {f"sequence.{key}": Number(value) for key, value in sequences}
+    return facts | {f"sequence.{key}": Number(value) for key, value in sequences}
 
 
 WORDS = {

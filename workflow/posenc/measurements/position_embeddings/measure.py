@@ -78,7 +78,7 @@ def measure_geometry(table: np.ndarray, parameters: PositionEmbeddings) -> dict[
 
 def _of_table(table: np.ndarray) -> dict[str, Any]:
     shares = geometry.pca_shares(table)  # [min(rows, d_model)]
-    found = geometry.spectrum(table)
+    spectrum = geometry.spectrum(table)
     cumulative = np.cumsum(shares)  # [min(rows, d_model)]
     return {
         "toeplitz_share": {
@@ -90,11 +90,11 @@ def _of_table(table: np.ndarray) -> dict[str, Any]:
             "first_4": float(cumulative[min(4, len(cumulative)) - 1]),
             "first_12": float(cumulative[min(12, len(cumulative)) - 1]),
         },
-        "median_frequency": found.median_frequency(),
+        "median_frequency": spectrum.median_frequency(),
         "spectrum": {
             "unit": "cycles per token",
-            "frequencies": found.frequencies.tolist(),
-            "mean_amplitude": found.amplitudes.mean(axis=1).tolist(),
+            "frequencies": spectrum.frequencies.tolist(),
+            "mean_amplitude": spectrum.amplitudes.mean(axis=1).tolist(),
         },
     }
 
@@ -111,9 +111,9 @@ def maps(table: np.ndarray) -> dict[str, Any]:
     """What the figures show: evenly spaced rows and columns of the table, cosines and spectra."""
     rows, d_model = table.shape
     row_stride, column_stride = -(-rows // CELLS), -(-d_model // CELLS)
-    found = geometry.spectrum(table)
-    edges, amplitude = found.by_band(BANDS)  # [bands + 1], [bands, d_model]
-    order = np.argsort(found.peaks, kind="stable")  # [d_model]
+    spectrum = geometry.spectrum(table)
+    edges, amplitude = spectrum.by_band(BANDS)  # [bands + 1], [bands, d_model]
+    order = np.argsort(spectrum.peaks, kind="stable")  # [d_model]
     width = 1 / rows
     return {
         "row_stride": row_stride,
@@ -135,14 +135,14 @@ def maps(table: np.ndarray) -> dict[str, Any]:
 def _rounded(values: np.ndarray, digits: int) -> list[list[float]]:
     """Rounded to as many significant digits of the largest value."""
     decimals = digits - 1 - int(np.floor(np.log10(np.abs(values).max() or 1.0)))
-    # Adding 0 makes one of both zeros.
+    # Adding 0 turns -0 into 0.
     return (np.round(values, decimals) + 0.0).tolist()
 
 
 def components(table: np.ndarray, parameters: PositionEmbeddings) -> dict[str, Any]:
     """Components of the rows, and waves of position; not run of a table that is too small."""
     try:
-        found = table_waves(
+        waves = table_waves(
             table, components=parameters.components, harmonics=parameters.harmonics,
             folds=parameters.folds, shuffles=SHUFFLES, seed=parameters.seed,
         )  # fmt: skip
@@ -151,13 +151,13 @@ def components(table: np.ndarray, parameters: PositionEmbeddings) -> dict[str, A
     return {
         "status": "measured",
         "reason": None,
-        "correlation": found.correlation,
-        "correlation_shuffled": spread(found.shuffled),
-        "principal": found.principal.tolist(),
-        "independent": found.independent.mean(axis=0).tolist(),
-        "independent_largest": spread(found.independent.max(axis=1)),
-        "explained_shuffled": spread(found.explained_shuffled),
-        "converged": found.converged,
+        "correlation": waves.correlation,
+        "correlation_shuffled": spread(waves.shuffled),
+        "principal": waves.principal.tolist(),
+        "independent": waves.independent.mean(axis=0).tolist(),
+        "independent_largest": spread(waves.independent.max(axis=1)),
+        "explained_shuffled": spread(waves.explained_shuffled),
+        "converged": waves.converged,
     }
 
 

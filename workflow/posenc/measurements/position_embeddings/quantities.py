@@ -20,40 +20,40 @@ POSITIONS = (
 )  # fmt: skip
 
 
-def positions(one: Mapping[str, Any]) -> dict[str, Entry]:
+def positions(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     """What a table of position embeddings is, and what is read off it.
 
     A ``_control`` is of a random table of the same shape and deviation; ``_shuffled`` of the same
     rows in random order, with the least and most of the draws.
     """
-    found: dict[str, Entry] = {}
-    regression = one["regression"]
+    facts: dict[str, Entry] = {}
+    regression = measurement["regression"]
     for suffix, part in (("", regression), ("_control", regression["control"])):
         for name, key in (("mae", "absolute"), ("order_error", "relative")):
             value = part[key]
-            found[f"{name}{suffix}"] = Number(value["mean"])
-            found[f"{name}_sd{suffix}"] = Number(value["sd"])
-    for suffix, part in (("", one), ("_control", one["geometry_control"])):
+            facts[f"{name}{suffix}"] = Number(value["mean"])
+            facts[f"{name}_sd{suffix}"] = Number(value["sd"])
+    for suffix, part in (("", measurement), ("_control", measurement["geometry_control"])):
         gram = part["toeplitz_share"]["gram"]
-        found[f"toeplitz{suffix}"] = estimate(gram, "all rows are orthogonal")
+        facts[f"toeplitz{suffix}"] = estimate(gram, "all rows are orthogonal")
         for key in ("first_4", "first_12"):
-            found[f"{key}{suffix}"] = Number(100 * part["pca"][key])  # percent, as it is published
-        found[f"frequency{suffix}"] = Number(part["median_frequency"])
-    waves = one["components"]
+            facts[f"{key}{suffix}"] = Number(100 * part["pca"][key])  # percent, as published
+        facts[f"frequency{suffix}"] = Number(part["median_frequency"])
+    waves = measurement["components"]
     if waves["status"] != "measured":
         names = (*WAVES, *(f"{name}_shuffled" for name in SHUFFLED))
-        found |= dict.fromkeys(names, NotRun(waves["reason"]))
+        facts |= dict.fromkeys(names, NotRun(waves["reason"]))
     else:
-        found["correlation"] = Number(waves["correlation"])
-        found["explained"] = Number(max(waves["principal"]))
-        found["independent"] = estimate(waves["independent_largest"])
+        facts["correlation"] = Number(waves["correlation"])
+        facts["explained"] = Number(max(waves["principal"]))
+        facts["independent"] = estimate(waves["independent_largest"])
         for key in SHUFFLED:
-            found[f"{key}_shuffled"] = estimate(waves[f"{key}_shuffled"])
+            facts[f"{key}_shuffled"] = estimate(waves[f"{key}_shuffled"])
     for key in LAST:
-        found[f"last.{key}"] = Number(one["last_rows"][key])
+        facts[f"last.{key}"] = Number(measurement["last_rows"][key])
     for key in ("rows", "d_model"):
-        found[key] = Number(one["shape"][key])
-    return found
+        facts[key] = Number(measurement["shape"][key])
+    return facts
 
 
 WORDS = {

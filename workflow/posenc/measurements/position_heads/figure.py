@@ -27,7 +27,7 @@ ROW, LOWER = 0.5, 1.5
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw the mask of each head, a row per layer, of whatever has the most heads.
 
     Parameters
@@ -43,29 +43,31 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     mean of tables with shuffled rows.
     """
     measured = common.measured(
-        made, of_kind(measurements, "position_heads"), "no heads were measured"
+        canvas, of_kind(measurements, "position_heads"), "no heads were measured"
     )
     if not measured:
         return
-    one = max(measured, key=lambda one: len(one["heads"]))
-    near = nearest(one["heads"], MARKED)
+    measurement = max(measured, key=lambda candidate: len(candidate["heads"]))
+    near = nearest(measurement["heads"], MARKED)
     # Panels of few layers are no higher than those of many.
-    upper = 0.7 + ROW * one["n_layers"]
-    made.set_figheight(min(figure.height, upper + LOWER * bool(near)))
+    upper = 0.7 + ROW * measurement["n_layers"]
+    canvas.set_figheight(min(figure.height, upper + LOWER * bool(near)))
     if near:
-        grid, below = made.subfigures(2, 1, height_ratios=(upper, LOWER))
-        _draw_near(below, near, one, style)
+        grid, below = canvas.subfigures(2, 1, height_ratios=(upper, LOWER))
+        _draw_near(below, near, measurement, style)
     else:
-        grid = made
-    _draw_grid(grid, one, near, style)
+        grid = canvas
+    _draw_grid(grid, measurement, near, style)
 
 
-def _draw_grid(place: Canvas | SubFigure, one: dict, near: list[Mapping], style: Style) -> None:
+def _draw_grid(
+    place: Canvas | SubFigure, measurement: dict, near: list[Mapping], style: Style
+) -> None:
     panels = place.subplots(
-        one["n_layers"], one["n_heads"], squeeze=False, sharex=True, sharey=True
+        measurement["n_layers"], measurement["n_heads"], squeeze=False, sharex=True, sharey=True
     )
-    steep = steepest(one["heads"], MARKED)
-    for axes, head in zip(panels.flat, one["heads"], strict=True):
+    steep = steepest(measurement["heads"], MARKED)
+    for axes, head in zip(panels.flat, measurement["heads"], strict=True):
         marks = [colour for colour, heads in ((1, steep), (2, near)) if head in heads]
         _panel(axes, head, style, marks)
     for number, axes in enumerate(panels[0]):
@@ -74,7 +76,7 @@ def _draw_grid(place: Canvas | SubFigure, one: dict, near: list[Mapping], style:
         axes.set_ylabel(
             f"{number}", rotation=0, labelpad=6, va="center", fontsize=common.SMALLEST_POINTS
         )
-    name = common.display(one["subject"])
+    name = common.display(measurement["subject"])
     place.suptitle(f"{name}: heads, by layer (down) and number", fontsize=style.font_size)
     place.supxlabel("distance back from query to key (tokens)", fontsize=style.font_size)
     place.supylabel("mask by distance (SD of the scores)", fontsize=style.font_size)
@@ -104,16 +106,16 @@ def shown_curve(head: Mapping) -> tuple[np.ndarray, np.ndarray]:
     return distance[shown], curve[shown] / head["deviation"]
 
 
-def _draw_near(place: SubFigure, near: list[Mapping], one: dict, style: Style) -> None:
+def _draw_near(place: SubFigure, near: list[Mapping], measurement: dict, style: Style) -> None:
     """Attention by offset of the heads that look nearest."""
     panels = place.subplots(1, len(near), squeeze=False, sharey=True)[0]
-    half = len(one["uniform"]) // 2
-    offsets = np.arange(-half, half + 1)[: half + 1 if one["is_causal"] else None]
+    half = len(measurement["uniform"]) // 2
+    offsets = np.arange(-half, half + 1)[: half + 1 if measurement["is_causal"] else None]
     for axes, head in zip(panels, near, strict=True):
         for label, mass, options in (
             ("this table", head["profile"]["mass"], {"color": style.palette[2], "marker": "o"}),
             ("rows shuffled", head["nulls"]["shuffled"]["mass"], {"color": style.palette[6]}),
-            ("all keys alike", one["uniform"], {"color": style.palette[6], "ls": ":"}),
+            ("all keys alike", measurement["uniform"], {"color": style.palette[6], "ls": ":"}),
         ):
             axes.plot(offsets, mass[: len(offsets)], label=label, lw=0.9, ms=2.5, **options)
         mean = f"{head['profile']['mean_offset']:.2f}".replace("-", "\u2212")
@@ -127,12 +129,12 @@ def _draw_near(place: SubFigure, near: list[Mapping], one: dict, style: Style) -
 
 
 @common.slide(2.25, 1.6)
-def for_slides(made: Canvas, measurements: list[dict], style: Style) -> None:
+def for_slides(canvas: Canvas, measurements: list[dict], style: Style) -> None:
     """Draw the mask by distance of the steepest head of whatever has the most heads."""
-    axes = made.add_subplot()
+    axes = canvas.add_subplot()
     measured = [o for o in of_kind(measurements, "position_heads") if o["status"] == "measured"]
-    one = max(measured, key=lambda one: len(one["heads"]), default=None)
-    steep = steepest(one["heads"], 1) if one else []
+    measurement = max(measured, key=lambda candidate: len(candidate["heads"]), default=None)
+    steep = steepest(measurement["heads"], 1) if measurement else []
     if not steep:
         axes.set_axis_off()
         return

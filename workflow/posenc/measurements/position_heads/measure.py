@@ -46,7 +46,7 @@ def measure(parameters: PositionHeads, subject: Subject) -> dict[str, Any]:
             f"{parameters.offsets}: lower measurements.position_heads.offsets in params.yaml"
         )
     drawn = null_tables(positions, parameters.null_draws, parameters.seed)
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     by_layer: dict[str, list] = {name: [] for name in drawn}  # [draws, 3, n_heads] each
     masses: dict[str, list] = {name: [] for name in drawn}  # [n_heads, 2 offsets + 1] each
     for layer in range(heads.n_layers):
@@ -59,7 +59,7 @@ def measure(parameters: PositionHeads, subject: Subject) -> dict[str, Any]:
         query, key = heads.heads(layer)  # [n_heads, d_model + 1, d_head] each
         x = block_input(positions, gain, bias, heads.eps)  # [rows, d_model + 1]
         looked = head_offsets(x, query, key, parameters.offsets, causal=heads.is_decoder)
-        found += of_layer(layer, looked, causal=heads.is_decoder)
+        entries += of_layer(layer, looked, causal=heads.is_decoder)
         factors = head_factors(query, key)
         for name, tables in drawn.items():
             inputs = (block_input(table, gain, bias, heads.eps) for table in tables)
@@ -72,7 +72,7 @@ def measure(parameters: PositionHeads, subject: Subject) -> dict[str, Any]:
     # [draws, 3, n_layers * n_heads] and [n_layers * n_heads, 2 offsets + 1] each
     nulls = {name: np.concatenate(layers, axis=-1) for name, layers in by_layer.items()}
     mass = {name: np.concatenate(layers) for name, layers in masses.items()}
-    for place, head in enumerate(found):
+    for place, head in enumerate(entries):
         head["nulls"] = {
             name: {
                 **dict(zip(STATISTICS, map(spread, of[..., place].T), strict=True)),
@@ -87,9 +87,9 @@ def measure(parameters: PositionHeads, subject: Subject) -> dict[str, Any]:
         "rows": len(positions),
         "input": INPUT,
         "uniform": rounded(looked.uniform),
-        "near": near_heads(parameters.near, heads.n_heads, found, nulls),
-        "waves": waves(parameters.near, found, nulls),
-        "heads": found,
+        "near": near_heads(parameters.near, heads.n_heads, entries, nulls),
+        "waves": waves(parameters.near, entries, nulls),
+        "heads": entries,
     }
 
 
@@ -99,7 +99,7 @@ def block_input(
     bias: NDArray[Any],  # [d_model]
     eps: float,
 ) -> NDArray[np.float64]:
-    """What a block reads of positions alone, and a one for the biases: [rows, d_model + 1]."""
+    """Input of a block from positions alone, with ones for the biases: [rows, d_model + 1]."""
     x = position_input(table, 0.0, gain, bias, eps)  # [rows, d_model]
     return np.hstack([x, np.ones((len(x), 1))])
 
@@ -146,7 +146,7 @@ def of_null(
 
 def waves(
     near: int,
-    found: list[dict[str, Any]],
+    entries: list[dict[str, Any]],
     nulls: dict[str, NDArray[np.float64]],  # by kind [draws, 3, n_layers * n_heads]
 ) -> dict[str, Any]:
     """The leading pair of waves of each head, over heads.
@@ -154,7 +154,7 @@ def waves(
     ``lags`` heads have a lag of at most ``near`` tokens, of either sign; with phases at random, as
     many as ``lags_chance`` would: at the frequency f, a share 2 f near of all phases.
     """
-    lead = [head["pairs"][0] for head in found]
+    lead = [head["pairs"][0] for head in entries]
     frequency = np.array([pair["frequency"] for pair in lead])  # [heads]
     lag = np.array([pair["lag"] for pair in lead])  # [heads]
     return {
@@ -170,7 +170,7 @@ def waves(
 def near_heads(
     near: int,
     n_heads: int,
-    found: list[dict[str, Any]],
+    entries: list[dict[str, Any]],
     nulls: dict[str, NDArray[np.float64]],  # by kind [draws, 3, n_layers * n_heads]
 ) -> dict[str, Any]:
     """How many heads look near, of the table and of its nulls.
@@ -179,7 +179,7 @@ def near_heads(
     chosen anew in each draw.
     """
     # [1, n_layers * n_heads], NaN for None
-    own = np.array([[head["profile"]["mean_offset"] for head in found]], np.float64)
+    own = np.array([[head["profile"]["mean_offset"] for head in entries]], np.float64)
 
     def within(offset: NDArray[np.float64]) -> NDArray[np.int64]:  # [draws, heads] to [draws]
         return np.sum(np.abs(offset) <= near, axis=-1)

@@ -33,23 +33,30 @@ POSITION_HEADS = (
 NO_POSITION = "no head tells positions apart"
 
 
-def position_heads(one: Mapping[str, Any]) -> dict[str, Entry]:
+def position_heads(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     """How much of the heads' scores a mask by distance explains, and the heads worth a look.
 
     ``near`` are those of layer 0 whose attention by positions alone is, in the mean, nearest to the
-    query; ``steep`` those whose mask by distance tells the most positions apart. Of tables that
-    know no order (``null_``) there is the same of those near heads, how many of all then look near,
-    and the offset of the one of layer 0 that then looks nearest. Waves are those of the pair of
-    signals that adds most to a head's score.
+    query; ``steep`` those whose mask by distance tells the most positions apart. For tables that
+    know no order (``null_``) the same is given of those near heads, with how many of all heads then
+    look near, and the offset of the head of layer 0 that then looks nearest. Waves are those of the
+    pair of signals that adds most to a head's score.
     """
-    shares = [head["distance_share"] for head in one["heads"] if head["distance_share"] is not None]
-    named: dict[str, Entry] = dict.fromkeys(POSITION_HEADS, NotRun("there are fewer heads"))
-    named["heads"] = Number(len(one["heads"]))
+    shares = [
+        head["distance_share"]
+        for head in measurement["heads"]
+        if head["distance_share"] is not None
+    ]
+    facts: dict[str, Entry] = dict.fromkeys(POSITION_HEADS, NotRun("there are fewer heads"))
+    facts["heads"] = Number(len(measurement["heads"]))
     for name, of in (("", statistics.median), (".least", min), (".most", max)):
-        named[f"distance_share{name}"] = Number(of(shares)) if shares else NotRun(NO_POSITION)
-    near = one["near"]
-    named |= {"near.heads": Number(near["heads"]), "near.tokens": Number(near["tokens"])}
-    first, steep = nearest(one["heads"], len(PLACED)), steepest(one["heads"], len(PLACED))
+        facts[f"distance_share{name}"] = Number(of(shares)) if shares else NotRun(NO_POSITION)
+    near = measurement["near"]
+    facts |= {"near.heads": Number(near["heads"]), "near.tokens": Number(near["tokens"])}
+    first, steep = (
+        nearest(measurement["heads"], len(PLACED)),
+        steepest(measurement["heads"], len(PLACED)),
+    )
     for group, parts, heads in (("near", NEAR, first), ("steep", STEEP, steep)):
         for place, head in zip(PLACED, heads, strict=False):
             pair = head["pairs"][0]
@@ -61,18 +68,18 @@ def position_heads(one: Mapping[str, Any]) -> dict[str, Entry]:
                 "wave_share": pair["share"],
             }
             for part in parts:
-                named[f"{group}.{place}.{part}"] = estimate(of_head[part], NO_POSITION)
-    waves = one["waves"]
-    named |= {f"waves.{part}": Number(waves[part]) for part in OF_WAVES}
+                facts[f"{group}.{place}.{part}"] = estimate(of_head[part], NO_POSITION)
+    waves = measurement["waves"]
+    facts |= {f"waves.{part}": Number(waves[part]) for part in OF_WAVES}
     for null, of_all in near["nulls"].items():
         for part in DRAWN:
-            named[f"null_{null}.{part}"] = estimate(of_all[part], NO_POSITION)
+            facts[f"null_{null}.{part}"] = estimate(of_all[part], NO_POSITION)
         for place, head in zip(PLACED, first, strict=False):
             for part, key in zip(NULL, ("mean_offset", *NULL[1:]), strict=True):
                 value = head["nulls"][null][key]
-                named[f"null_{null}.near.{place}.{part}"] = estimate(value, NO_POSITION)
-        named[f"null_{null}.waves.share"] = estimate(waves["nulls"][null], NO_POSITION)
-    return named
+                facts[f"null_{null}.near.{place}.{part}"] = estimate(value, NO_POSITION)
+        facts[f"null_{null}.waves.share"] = estimate(waves["nulls"][null], NO_POSITION)
+    return facts
 
 
 WORDS = {

@@ -24,7 +24,7 @@ LIMITS = (-0.25, 2.0)
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw what is lost when position is removed, injected and withheld, by model and layer.
 
     Parameters
@@ -39,47 +39,49 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     distance of last states of an encoder. At the end stand the last states themselves. Shares
     beyond ``LIMITS`` are not shown.
     """
-    found = of_kind(measurements, "position_interventions")
-    measured = [one for one in found if one["status"] == "measured"]
+    selected = of_kind(measurements, "position_interventions")
+    measured = [measurement for measurement in selected if measurement["status"] == "measured"]
     if not measured:
-        reasons = [one["reason"] for one in found] or ["no layer was intervened on"]
-        common.not_run(made.add_subplot(), reasons, 60)
+        reasons = [measurement["reason"] for measurement in selected] or [
+            "no layer was intervened on"
+        ]
+        common.not_run(canvas.add_subplot(), reasons, 60)
         return
     dataset, shown = next(iter(by_dataset(measured).items()))
-    grid = made.subplots(len(WAYS), len(shown), sharey=True, sharex="col", squeeze=False)
-    for column, one in enumerate(shown):
+    grid = canvas.subplots(len(WAYS), len(shown), sharey=True, sharex="col", squeeze=False)
+    for column, measurement in enumerate(shown):
         for row, way in enumerate(WAYS):
-            _panel(grid[row, column], one, way, style)
-        kind = "loss" if one["is_causal"] else "distance"
-        name = f"{common.display(one['run']['model'])} ({kind})"
-        grid[0, column].set_title(common.title(made, name, len(shown) + 1))
+            _panel(grid[row, column], measurement, way, style)
+        kind = "loss" if measurement["is_causal"] else "distance"
+        name = f"{common.display(measurement['run']['model'])} ({kind})"
+        grid[0, column].set_title(common.title(canvas, name, len(shown) + 1))
         grid[-1, column].set_xlabel("layer")
     for row, label in enumerate(WAYS.values()):
         grid[row, 0].set_ylabel(label)
-    made.supylabel("share of what is lost", fontsize=style.font_size)
-    common.legend_above(made, grid.flat, columns=3)
-    made.supxlabel(f"({common.display(dataset)})", fontsize=style.font_size)
+    canvas.supylabel("share of what is lost", fontsize=style.font_size)
+    common.legend_above(canvas, grid.flat, columns=3)
+    canvas.supxlabel(f"({common.display(dataset)})", fontsize=style.font_size)
 
 
-def _panel(axes: Axes, one: dict, way: str, style: Style) -> None:
+def _panel(axes: Axes, measurement: dict, way: str, style: Style) -> None:
     axes.set_ylim(*LIMITS)
     for level in (0, 1):
         axes.axhline(level, color="0.75", lw=0.5, zorder=0)
-    rows = [row for row in (*one["layers"], one["output"]) if way in row]
-    step = 1 + one["n_layers"] // 6
+    rows = [row for row in (*measurement["layers"], measurement["output"]) if way in row]
+    step = 1 + measurement["n_layers"] // 6
     axes.set_xticks(
-        [*range(0, one["n_layers"], step), one["n_layers"]],
-        [*map(str, range(0, one["n_layers"], step)), "end"],
+        [*range(0, measurement["n_layers"], step), measurement["n_layers"]],
+        [*map(str, range(0, measurement["n_layers"], step)), "end"],
     )
     axes.margins(x=0.06)
-    if one["without"]["share"] is None:
+    if measurement["without"]["share"] is None:
         nothing_is_lost(axes)
         return
     for place, (part, label) in enumerate(PARTS.items()):
-        found = [row[way][part]["share"] for row in rows]
+        shares = [row[way][part]["share"] for row in rows]
         own = part == "own"
         curve(
-            axes, range(len(rows)), found, color=common.GREY if own else style.palette[place + 2],
+            axes, range(len(rows)), shares, color=common.GREY if own else style.palette[place + 2],
             marker=common.MARKERS[place], ms=3, lw=1.2 if own else 0.9, ls="-" if own else "--",
             mfc=None if own else "white", label=label,
         )  # fmt: skip

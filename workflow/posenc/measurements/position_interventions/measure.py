@@ -15,12 +15,12 @@ The last states themselves have a mean part, too. Taking it from them, or adding
 other two end: what no layer has used is only carried there.
 
 At the first block of a GPT-2, D is the table itself: removed gives the model without it, injected
-the intact one. D is estimated on documents that are not measured, which are as many. What a block
-has made of position and token together is in no mean, so that it is not removed.
+the intact one. D is estimated on as many other documents as are measured. What a block makes of
+position and token together is in no mean, so it is not removed.
 
 Controls: D of other positions, by one permutation, which has the same vectors and the same mean
-(were the cost of the disturbance, or the gain that of vectors of this kind, it would do as well);
-and the mean of D over positions, an offset that says nothing of position.
+(if the cost came from the disturbance, or the gain from vectors of this kind, it would do as
+well); and the mean of D over positions, an offset that says nothing of position.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Vectors(NamedTuple):
     Attributes
     ----------
     taken, returned
-        float32 [positions, d_model]; behind the last states comes nothing, so there is no other.
+        float32 [positions, d_model]; nothing follows the last states: ``returned`` is None there.
     """
 
     taken: Tensor
@@ -109,8 +109,8 @@ def measure(parameters: PositionInterventions, network: Any, text: Tokens) -> di
     with tqdm(total=total, unit="token", desc="interventions", mininterval=5) as progress:
         for pack in packs(network, documents):
             for column, last in enumerate(runs(network, pack, vectors)):
-                found = effects(network, pack.ids, last, pack.intact[-1], causal)
-                sums[pack.documents, column] = found
+                document_sums = effects(network, pack.ids, last, pack.intact[-1], causal)
+                sums[pack.documents, column] = document_sums
                 progress.update(len(last))
     lengths = np.array([len(ids) for ids in documents])  # [documents]
     return {
@@ -127,8 +127,10 @@ def measure(parameters: PositionInterventions, network: Any, text: Tokens) -> di
 
 def interventions(n_layers: int) -> list[tuple[int, str, str]]:
     """Layer, way and part of all, in order; the last states count as a layer after the others."""
-    found = itertools.product(range(n_layers + 1), WAYS, PARTS)
-    return [one for one in found if one[:2] != (n_layers, "withheld")]
+    combinations = itertools.product(range(n_layers + 1), WAYS, PARTS)
+    return [
+        intervention for intervention in combinations if intervention[:2] != (n_layers, "withheld")
+    ]
 
 
 def drawn(
@@ -200,13 +202,13 @@ def put_back(network: Any, learned: list[Pack], layer: int, taken: Tensor) -> Te
     from posenc.capture.block_inputs import block_output
 
     changes = []
-    for one in learned:
-        states = (one.intact[layer], one.intact[layer] - taken[one.position])
-        own, other = (block_output(network, one.ids, layer, state) for state in states)
+    for pack in learned:
+        states = (pack.intact[layer], pack.intact[layer] - taken[pack.position])
+        own, other = (block_output(network, pack.ids, layer, state) for state in states)
         changes.append((own - other).numpy())  # [tokens, d_model]
-    position = np.concatenate([one.position for one in learned])  # [tokens]
-    made = means_by_position(np.concatenate(changes), position)  # [positions, d_model]
-    return torch.from_numpy(made.astype(np.float32))
+    position = np.concatenate([pack.position for pack in learned])  # [tokens]
+    means = means_by_position(np.concatenate(changes), position)  # [positions, d_model]
+    return torch.from_numpy(means.astype(np.float32))
 
 
 def runs(network: Any, pack: Pack, vectors: list[dict[str, Vectors]]) -> Iterator[Tensor]:
@@ -243,7 +245,9 @@ def results(
     judged = nll if causal else distance
     has_lost = is_lost(judged, INTACT, WITHOUT)
     n_layers = len(measures) - 1
-    columns = {one: 2 + number for number, one in enumerate(interventions(n_layers))}
+    columns = {
+        intervention: 2 + number for number, intervention in enumerate(interventions(n_layers))
+    }
 
     def difference(column: int, other: int = INTACT) -> dict[str, Any]:
         of_lost = judged.of(share, column, other, INTACT, WITHOUT).as_json() if has_lost else None
@@ -255,11 +259,11 @@ def results(
 
     def costs(layer: int, way: str) -> dict[str, Any]:
         own, *controls = (columns[layer, way, part] for part in PARTS)
-        found = {"own": difference(own)}
+        differences = {"own": difference(own)}
         for name, column in zip(CONTROLS, controls, strict=True):
-            found[name] = difference(column)
-            found[f"beyond_{name}"] = difference(own, column)
-        return found
+            differences[name] = difference(column)
+            differences[f"beyond_{name}"] = difference(own, column)
+        return differences
 
     return {
         "nll": nll.of(lambda own: own, INTACT).as_json() if causal else None,

@@ -25,36 +25,36 @@ POSITION_INTERVENTIONS = (
 )  # fmt: skip
 
 
-def position_interventions(one: Mapping[str, Any]) -> dict[str, Entry]:
-    """What taking position from the input of four layers, or putting it there, costs; and at last.
+def position_interventions(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+    """Cost of taking position from the input of four layers and the last states, or adding it.
 
     ``size`` is the length of position's mean part over that of the states, both less their means.
     """
     no_loss, no_share = "an encoder has no loss", "nothing is lost without positions"
-    layers = one["layers"]
+    layers = measurement["layers"]
     places = (0, min(1, len(layers) - 1), len(layers) // 2, len(layers) - 1)
     rows = {depth: layers[place] for depth, place in zip(DEPTHS, places, strict=True)}
     names = ("documents", "tokens", "positions")
-    found: dict[str, Entry] = {name: Number(one[name]) for name in names}
-    found |= {f"without.{part}": estimate(one["without"][part], no_loss) for part in LOST}
+    facts: dict[str, Entry] = {name: Number(measurement[name]) for name in names}
+    facts |= {f"without.{part}": estimate(measurement["without"][part], no_loss) for part in LOST}
 
     def costs(key: str, entry: Mapping[str, Any]) -> None:
         for part in INTERVENTION:
             *of, name = part.split(".")
             value = entry[of[0] if of else "own"][name]
-            found[f"{key}.{part}"] = estimate(value, no_share if name == "share" else no_loss)
+            facts[f"{key}.{part}"] = estimate(value, no_share if name == "share" else no_loss)
 
-    for depth, row in {**rows, "output": one["output"]}.items():
-        found[f"{depth}.size"] = Number(row["position"] / row["states"])
-        found[f"{depth}.alignment"] = estimate(row["alignment"], "positions add nothing there")
+    for depth, row in {**rows, "output": measurement["output"]}.items():
+        facts[f"{depth}.size"] = Number(row["position"] / row["states"])
+        facts[f"{depth}.alignment"] = estimate(row["alignment"], "positions add nothing there")
         for way in INTERVENED:
             if way in row:
                 costs(f"{way}.{depth}", row[way])
-    judged = "delta_nll" if one["is_causal"] else "distance"
+    judged = "delta_nll" if measurement["is_causal"] else "distance"
     most = max(layers, key=lambda row: row["withheld"]["own"][judged]["value"])
-    found["withheld.most.layer"] = Number(most["layer"])
+    facts["withheld.most.layer"] = Number(most["layer"])
     costs("withheld.most", most["withheld"])
-    return found
+    return facts
 
 
 WORDS = {

@@ -173,12 +173,12 @@ def estimates(
     )  # [samples, probes]
     values = sums.sum(axis=0) / counts.sum()  # [probes]
     columns = dict(zip(errors, zip(values, replicates.T, strict=True), strict=True))
-    found: dict[str, Any] = {
+    results: dict[str, Any] = {
         name: percentile_interval(*column, parameters.confidence).as_json()
         for name, column in columns.items()
     }
     if "constant" in columns:
-        found["gain"] = {
+        results["gain"] = {
             name: percentile_interval(
                 columns["constant"][0] - value,
                 columns["constant"][1] - drawn,
@@ -187,12 +187,12 @@ def estimates(
             for name, (value, drawn) in columns.items()
             if name != "constant"
         }
-    return found
+    return results
 
 
-def named(found: dict[str, Any]) -> dict[str, Any]:
-    """What was measured of a layer; None for the control that was not."""
-    return {**found, "relu_control": found.get("relu_control")}
+def named(results: dict[str, Any]) -> dict[str, Any]:
+    """The results of a layer, with None for the control that was not measured."""
+    return {**results, "relu_control": results.get("relu_control")}
 
 
 main = command(MEASUREMENT, measure)

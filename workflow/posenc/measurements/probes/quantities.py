@@ -16,24 +16,24 @@ PROBES = (
 )
 
 
-def probes(one: Mapping[str, Any]) -> dict[str, Entry]:
-    """Errors of the probes at the embedding, at the layer where the linear one is best, and last.
+def probes(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+    """Errors of the probes at the embedding, at the linear probe's best layer, and at the last.
 
     ``order`` is of the linear probe. Controls are linear probes of shuffled labels, at the
     embedding.
     """
-    layers = one["layers"]
+    layers = measurement["layers"]
     best = min(layers, key=lambda layer: layer["position"]["ridge"]["value"])
-    found: dict[str, Entry] = {}
+    facts: dict[str, Entry] = {}
     for place, layer in zip(PLACES, (layers[0], best, layers[-1]), strict=True):
         for kind in ("ridge", "relu"):
-            found[f"{place}.{kind}"] = estimate(layer["position"][kind])
-        found[f"{place}.order"] = estimate(layer["order"]["logistic"])
-        found[f"{place}.order_relu"] = estimate(layer["order"]["relu"])
-    found["chance"] = estimate(one["chance"]["position"])
-    found["control"] = estimate(layers[0]["position"]["ridge_control"])
-    found["control_order"] = estimate(layers[0]["order"]["logistic_control"])
-    return found
+            facts[f"{place}.{kind}"] = estimate(layer["position"][kind])
+        facts[f"{place}.order"] = estimate(layer["order"]["logistic"])
+        facts[f"{place}.order_relu"] = estimate(layer["order"]["relu"])
+    facts["chance"] = estimate(measurement["chance"]["position"])
+    facts["control"] = estimate(layers[0]["position"]["ridge_control"])
+    facts["control_order"] = estimate(layers[0]["order"]["logistic_control"])
+    return facts
 
 
 WORDS = {

@@ -14,7 +14,7 @@ SHOWN = {"none": "none", "random": "random"}
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw m times the variance at position m over that at position 1, by layer.
 
     Parameters
@@ -28,19 +28,19 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     over models. The law of the first layer is the level 1; a variance that does not shrink, as
     without the causal mask, is the dashed line m.
     """
-    measured = common.measured(made, measurements, "no measurement", 40)
+    measured = common.measured(canvas, measurements, "no measurement", 40)
     if not measured:
         return
-    variants = {one["name"]: one for one in measured[0]["variants"]}
+    variants = {variant["name"]: variant for variant in measured[0]["variants"]}
     first = None
     for place, (name, title) in enumerate(SHOWN.items()):
-        axes = first = made.add_subplot(1, len(SHOWN), place + 1, sharey=first)
+        axes = first = canvas.add_subplot(1, len(SHOWN), place + 1, sharey=first)
         axes.set_title(f"positions: {title}")
         _panel(axes, variants[name]["layers"], variants["bidirectional"]["layers"][0])
         axes.tick_params(labelleft=common.is_left(axes))
-    made.supxlabel("position m (1: first)", fontsize=style.font_size)
-    made.supylabel("m · variance / first variance", fontsize=style.font_size)
-    common.legend_above(made, made.axes, columns=3)
+    canvas.supxlabel("position m (1: first)", fontsize=style.font_size)
+    canvas.supylabel("m · variance / first variance", fontsize=style.font_size)
+    common.legend_above(canvas, canvas.axes, columns=3)
 
 
 def _panel(axes: Axes, layers: list[dict], without_mask: dict) -> None:

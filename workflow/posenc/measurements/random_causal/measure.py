@@ -41,10 +41,10 @@ def measure(parameters: RandomCausal) -> dict[str, Any]:
     # Sums by several threads would be in another order.
     use_threads(1)
     # [models, n_layers, tokens] each
-    found: dict[str, list[NDArray[np.float64]]] = {name: [] for name in VARIANTS}
+    by_variant: dict[str, list[NDArray[np.float64]]] = {name: [] for name in VARIANTS}
     for seed in np.random.SeedSequence(parameters.seed).generate_state(parameters.models):
         for name, variance in variances(parameters, int(seed)):
-            found[name].append(variance)
+            by_variant[name].append(variance)
     return {
         "models": parameters.models,
         "sequences": parameters.sequences,
@@ -62,7 +62,7 @@ def measure(parameters: RandomCausal) -> dict[str, Any]:
                     for layer, variance in enumerate(np.stack(of_models, axis=1))
                 ],
             }
-            for name, of_models in found.items()
+            for name, of_models in by_variant.items()
         ],
     }
 
@@ -75,7 +75,7 @@ def summary(variance: NDArray[np.float64]) -> dict[str, Any]:
     variance
         [models, tokens].
     """
-    scaled = np.stack([scaled_variance(one) for one in variance])  # [models, tokens]
+    scaled = np.stack([scaled_variance(of_model) for of_model in variance])  # [models, tokens]
     deviation = np.abs(scaled - 1)  # [models, tokens]
     return {
         "first_variance": mean_and_sd(variance[:, 0]),
@@ -84,7 +84,7 @@ def summary(variance: NDArray[np.float64]) -> dict[str, Any]:
             "mean": mean_and_sd(deviation.mean(axis=1)),
             "largest": mean_and_sd(deviation.max(axis=1)),
         },
-        "exponent": mean_and_sd([decay_exponent(one) for one in variance]),
+        "exponent": mean_and_sd([decay_exponent(of_model) for of_model in variance]),
     }
 
 
@@ -131,9 +131,9 @@ def random_model(parameters: RandomCausal, seed: int) -> Any:
 
 def outputs(network: Any, ids: Any, mask: Any) -> list[np.ndarray]:
     """Output of each layer's attention before the residual, [sequences, tokens, d_model] each."""
-    found: list[np.ndarray] = []
+    recorded: list[np.ndarray] = []
     hooks = [
-        block.attn.register_forward_hook(lambda module, given, out: found.append(out[0].numpy()))
+        block.attn.register_forward_hook(lambda module, given, out: recorded.append(out[0].numpy()))
         for block in network.h
     ]
     try:
@@ -141,7 +141,7 @@ def outputs(network: Any, ids: Any, mask: Any) -> list[np.ndarray]:
     finally:
         for hook in hooks:
             hook.remove()
-    return found
+    return recorded
 
 
 main = of_study(MEASUREMENT, measure)

@@ -13,17 +13,17 @@ RANDOM_CAUSAL = tuple(
 )
 
 
-def _spread(found: dict[str, Entry], name: str, value: Mapping[str, float]) -> None:
-    found[name], found[f"{name}_sd"] = Number(value["mean"]), Number(value["sd"])
+def _spread(facts: dict[str, Entry], name: str, value: Mapping[str, float]) -> None:
+    facts[name], facts[f"{name}_sd"] = Number(value["mean"]), Number(value["sd"])
 
 
-def random_causal(one: Mapping[str, Any]) -> dict[str, Entry]:
+def random_causal(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     """Exponents of the variance by position, of the first and the last layer."""
-    found: dict[str, Entry] = {}
-    layers = one["variants"][0]["layers"]
+    facts: dict[str, Entry] = {}
+    layers = measurement["variants"][0]["layers"]
     for name, layer in (("first", layers[0]), ("last", layers[-1])):
-        _spread(found, f"{name}.exponent", layer["exponent"])
-    return found
+        _spread(facts, f"{name}.exponent", layer["exponent"])
+    return facts
 
 
 WORDS = {

@@ -17,7 +17,7 @@ STAGES = ("before", "after")
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw accuracy against noise, two panels for each model, and principal angles of all.
 
     Parameters
@@ -32,24 +32,28 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     it (below). A last panel with the angles between the two tables' leading directions, and those
     of random subspaces.
     """
-    found = [one for one in measurements if one["measurement"] == "readback"]
-    measured = [one for one in found if one["status"] == "measured"]
+    selected = [
+        measurement for measurement in measurements if measurement["measurement"] == "readback"
+    ]
+    measured = [measurement for measurement in selected if measurement["status"] == "measured"]
     if not measured:
-        common.not_run(made.add_subplot(), [one["reason"] for one in found], 60)
+        common.not_run(
+            canvas.add_subplot(), [measurement["reason"] for measurement in selected], 60
+        )
         return
-    columns = len(found) + 1
-    grid = made.add_gridspec(len(STAGES), columns)
+    columns = len(selected) + 1
+    grid = canvas.add_gridspec(len(STAGES), columns)
     lowest: list[Axes] = []
-    for column, one in enumerate(found):
-        title = common.title(made, one["run"]["model"], columns + 2)
-        if one["status"] != "measured":
-            axes = made.add_subplot(grid[:, column])
+    for column, measurement in enumerate(selected):
+        title = common.title(canvas, measurement["run"]["model"], columns + 2)
+        if measurement["status"] != "measured":
+            axes = canvas.add_subplot(grid[:, column])
             axes.set_title(title)
-            common.not_run(axes, [one["reason"]], 18)
+            common.not_run(axes, [measurement["reason"]], 18)
             continue
         for row, stage in enumerate(STAGES):
-            axes = made.add_subplot(grid[row, column])
-            _accuracy(axes, one, stage, style)
+            axes = canvas.add_subplot(grid[row, column])
+            _accuracy(axes, measurement, stage, style)
             axes.tick_params(labelbottom=stage == STAGES[-1], labelleft=not lowest)
             if not lowest:
                 axes.set_ylabel(f"read back\n{stage} layer norm")
@@ -57,17 +61,17 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
                 axes.set_title(title)
         lowest.append(axes)
     lowest[len(lowest) // 2].set_xlabel("noise (units of root mean square entry)")
-    _angles(made.add_subplot(grid[:, -1]), measured, style)
-    common.legend_above(made, made.axes, columns=4)
+    _angles(canvas.add_subplot(grid[:, -1]), measured, style)
+    common.legend_above(canvas, canvas.axes, columns=4)
 
 
-def _accuracy(axes: Axes, one: dict, stage: str, style: Style) -> None:
-    levels = [entry["noise"] for entry in one[stage]]
+def _accuracy(axes: Axes, measurement: dict, stage: str, style: Style) -> None:
+    levels = [entry["noise"] for entry in measurement[stage]]
     for name, colour in zip(READ, style.palette, strict=False):
-        estimates = [entry["joint"][name] for entry in one[stage]]
+        estimates = [entry["joint"][name] for entry in measurement[stage]]
         curve(axes, levels, estimates, color=colour, lw=1.1, label=name)
         if name != "both" and stage == "before":
-            alone = [entry["alone"][name]["value"] for entry in one[stage]]
+            alone = [entry["alone"][name]["value"] for entry in measurement[stage]]
             axes.plot(levels, alone, color=colour, ls=":", lw=0.9, label=f"{name}, of one table")
     positive = sorted(level for level in levels if level > 0)
     if positive:
@@ -80,8 +84,8 @@ def _accuracy(axes: Axes, one: dict, stage: str, style: Style) -> None:
 
 def _angles(axes: Axes, measured: list[dict], style: Style) -> None:
     """Angles in degrees by rank, as a share of how many there are: models have other dimensions."""
-    for index, one in enumerate(measured):
-        spaces = one["subspaces"]
+    for index, measurement in enumerate(measured):
+        spaces = measurement["subspaces"]
         colour = style.palette[(len(READ) + index) % len(style.palette)]
         count = len(spaces["angles"])
         ranks = [(rank + 0.5) / count for rank in range(count)]
@@ -91,7 +95,7 @@ def _angles(axes: Axes, measured: list[dict], style: Style) -> None:
         axes.plot(ranks, degrees["random"], color=colour, ls="--", lw=0.9)
         axes.plot(
             ranks, degrees["angles"], color=colour, lw=1.3,
-            label=f"angles, {common.display(one['run']['model'])}",
+            label=f"angles, {common.display(measurement['run']['model'])}",
         )  # fmt: skip
     axes.plot([], [], color=common.GREY, ls="--", lw=0.9, label="random subspaces")
     axes.set_title("principal angles")

@@ -28,7 +28,7 @@ def measure(job: Job[Readback], folder: Path) -> dict[str, Any]:
     token = generator.integers(len(tokens), size=parameters.tokens)  # [n]
     position = generator.integers(len(positions), size=parameters.tokens)  # [n]
     draws = generator.normal(size=(parameters.tokens, tokens.shape[1]))  # [n, d_model]
-    # A constant changes no sum's nearest, but it does change the normalised ones.
+    # A constant changes the nearest pair of no sum, but it does change normalised sums.
     places = positions + np.asarray(weights.token_type(), np.float64)  # [positions, d_model]
     searched = {
         "before": Sums(tokens, places),
@@ -74,7 +74,7 @@ def bounds(
     pairs are drawn independently, so that their failures are binomial.
     """
     noise = parameters.noise[len(parameters.noise) // 2]
-    found: dict[str, Any] = {"noise": noise, "pairs": parameters.bounded}
+    results: dict[str, Any] = {"noise": noise, "pairs": parameters.bounded}
     count = parameters.bounded
     for stage, sums in searched.items():
         token = generator.integers(len(sums.tokens), size=count)  # [n]
@@ -84,8 +84,8 @@ def bounds(
         read = sums.decode(clean + noise * unit * generator.normal(size=clean.shape))
         failures = int(np.count_nonzero((read.token != token) | (read.position != position)))
         upper = failure_bound(failures, count, parameters.confidence)
-        found[stage] = {"failures": failures, "upper": upper}
-    return found
+        results[stage] = {"failures": failures, "upper": upper}
+    return results
 
 
 main = of_weights(MEASUREMENT, measure)

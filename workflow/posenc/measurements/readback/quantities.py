@@ -19,31 +19,34 @@ READBACK = (
 )  # fmt: skip
 
 
-def readback(one: Mapping[str, Any]) -> dict[str, Entry]:
+def readback(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     """Share of pairs that are read back: without noise, and at two levels of it.
 
     Bounds are of the percentage that fails with weak noise.
     """
-    found: dict[str, Entry] = {}
-    count = len(one["before"])
+    facts: dict[str, Entry] = {}
+    count = len(measurement["before"])
     places = dict(zip(LEVELS, (0, count // 2, count - 1), strict=True))
     for name in ("before", "after"):
         for level, place in places.items():
-            found[f"{name}.{level}"] = estimate(one[name][place]["joint"]["both"])
+            facts[f"{name}.{level}"] = estimate(measurement[name][place]["joint"]["both"])
     for what in ("token", "position"):
-        found[f"alone.{what}"] = estimate(one["before"][0]["alone"][what])
+        facts[f"alone.{what}"] = estimate(measurement["before"][0]["alone"][what])
     for level in LEVELS[1:]:
-        noise = one["before"][places[level]]["noise"]
-        found[f"noise.{level}"] = Number(noise, decimals=len(f"{noise:g}".partition(".")[2]))
-    found["margin"] = Number(one["before"][0]["margin"]["least"])
-    found["pairs"], found["searched"] = Number(one["pairs"]), Number(one["pairs_searched"])
-    found["mistaken"] = Number(one["mistaken"])
-    found["bound.pairs"] = Number(one["bounds"]["pairs"])
+        noise = measurement["before"][places[level]]["noise"]
+        facts[f"noise.{level}"] = Number(noise, decimals=len(f"{noise:g}".partition(".")[2]))
+    facts["margin"] = Number(measurement["before"][0]["margin"]["least"])
+    facts["pairs"], facts["searched"] = (
+        Number(measurement["pairs"]),
+        Number(measurement["pairs_searched"]),
+    )
+    facts["mistaken"] = Number(measurement["mistaken"])
+    facts["bound.pairs"] = Number(measurement["bounds"]["pairs"])
     for name in ("before", "after"):
-        found[f"bound.{name}"] = Number(100 * one["bounds"][name]["upper"])
+        facts[f"bound.{name}"] = Number(100 * measurement["bounds"][name]["upper"])
     for key, name in (("angle", "angles"), ("angle_random", "random")):
-        found[key] = Number(math.degrees(statistics.median(one["subspaces"][name])))
-    return found
+        facts[key] = Number(math.degrees(statistics.median(measurement["subspaces"][name])))
+    return facts
 
 
 WORDS = {

@@ -44,10 +44,10 @@ def learned(corpus: Path, vocabulary: int, orders: list[int]) -> dict[str, Unigr
     documents = table["input_ids"].combine_chunks()
     tokens = documents.flatten().to_numpy()  # [all tokens]
     lengths = np.diff(documents.offsets.to_numpy())  # [documents]
-    made: dict[str, Unigram | KneserNey] = {NAMES[1]: Unigram(tokens, lengths, vocabulary)}
+    models: dict[str, Unigram | KneserNey] = {NAMES[1]: Unigram(tokens, lengths, vocabulary)}
     for order in orders:
-        made[NAMES[order]] = KneserNey(tokens, lengths, vocabulary, order)
-    return made
+        models[NAMES[order]] = KneserNey(tokens, lengths, vocabulary, order)
+    return models
 
 
 def measure(

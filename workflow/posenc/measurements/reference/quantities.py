@@ -14,11 +14,11 @@ REFERENCE = tuple(f"{level}.{key}" for level in LEVELS for key in ("perplexity",
 def reference_facts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     """The numbers of reference levels, by the last word of their names."""
     reason = measurement["reason"] or "not among the reference levels of this study"
-    found: dict[str, Entry] = dict.fromkeys(REFERENCE, NotRun(reason))
+    facts: dict[str, Entry] = dict.fromkeys(REFERENCE, NotRun(reason))
     for level in measurement["levels"]:
         for key in ("perplexity", "bits_per_byte"):
-            found[f"{level['level'].split()[-1]}.{key}"] = Number(**level[key])
-    return found
+            facts[f"{level['level'].split()[-1]}.{key}"] = Number(**level[key])
+    return facts
 
 
 WORDS = {

@@ -44,14 +44,14 @@ from posenc.models.files import model_digests
 
 Floats = NDArray[np.float64]
 UNFITTED = {"intact": "intact", "without": "zero"}
-"""By its role, what the positions of a model become that nothing is fitted on."""
+"""By role, the positions of a model that nothing is fitted on."""
 FITS = {
     "fitted": ("zero", "offsets"),
     "fitted_intact": ("intact", "offsets"),
     "placebo": ("zero", "hashed"),
     "placebo_intact": ("intact", "hashed"),
 }
-"""By its role, the positions beneath a fit, and what its distances are."""
+"""By role, the positions beneath a fit, and its distances."""
 ROLES = (*FITS, *UNFITTED)
 
 
@@ -74,7 +74,7 @@ def main(
 ) -> None:
     """Write OUTPUT/DATASET.json for each data set; a fit that is done is not done again."""
     job = read_section(config, Job)
-    found = [
+    evaluated = [
         Cell(*cell, [ids for ids in cell[-1].ids[: job.parameters.evaluated] if len(ids) > 1])
         for cell in cells(model, job.datasets, tokens, output)
     ]
@@ -85,8 +85,8 @@ def main(
         "tokenizer": sha256_file(verify(tokenizer)),
     }
     partial = partial_of(output, MEASUREMENT, model)
-    results = measure(job, weights, found, source, tokenizer, partial, inputs)
-    seal_each(MEASUREMENT, found, results, job.parameters, inputs)
+    results = measure(job, weights, evaluated, source, tokenizer, partial, inputs)
+    seal_each(MEASUREMENT, evaluated, results, job.parameters, inputs)
     shutil.rmtree(partial, ignore_errors=True)
 
 
@@ -110,7 +110,7 @@ def measure(
     source, tokenizer
         The file of the documents that are drawn from, and the tokenizer's.
     partial, inputs
-        Folder of what is not finished, and checksums of all that it is made of.
+        Folder of unfinished results, and checksums of all that they are made from.
 
     Returns
     -------
@@ -143,7 +143,7 @@ def measure(
 def drawn(job: Job, evaluated: list[Cell], source: Path, tokenizer: Path) -> list[list[list[int]]]:
     """Token ids of the documents of each draw, those that are fitted to first.
 
-    A document whose words are those of one that is evaluated is left out.
+    Documents with the words of an evaluated document are left out.
 
     Raises
     ------
@@ -168,14 +168,14 @@ def drawn(job: Job, evaluated: list[Cell], source: Path, tokenizer: Path) -> lis
             f"measurements.refits.draws, .fitting or .choosing in params.yaml"
         )
     order = np.random.default_rng(parameters.seed).permutation(len(texts))[:needed]
-    found = tokenize(
+    tokenized = tokenize(
         Tokenizer.from_file(str(tokenizer)),
         [names[index] for index in order],
         [texts[index] for index in order],
         max_tokens=job.reading.max_tokens,
         is_decoder=True,
     )
-    ids = found["input_ids"].to_pylist()
+    ids = tokenized["input_ids"].to_pylist()
     return [ids[start : start + each] for start in range(0, needed, each)]
 
 
@@ -192,14 +192,14 @@ def fitted(
     from posenc.capture.evaluation import losses_under
 
     def sums(condition: Any, mask: Any) -> list[list[float]]:
-        found = []
+        totals = []
         for cell in evaluated:
             own = np.zeros(len(cell.documents))
             given = (network, cell.documents, {"it": condition}, {"it": mask} if mask else {})
             for _, document, nll in losses_under(*given, parameters.batch_tokens):
                 own[document] = nll.sum(dtype=np.float64)
-            found.append(own.tolist())
-        return found
+            totals.append(own.tolist())
+        return totals
 
     unfitted = [sums(start_of(position), None) for position in UNFITTED.values()]
     rows = []
@@ -208,7 +208,7 @@ def fitted(
             network, text[: parameters.fitting], text[parameters.fitting :], parameters.batch_tokens
         )
         for seed in parameters.seeds:
-            found = []
+            of_roles = []
             for role, source in sources(parameters, seed):
                 name = f"{role}-{number}-{seed}"
                 own = sha256_json({**identity, "draw": number, "source": source.model_dump()})
@@ -216,8 +216,8 @@ def fitted(
                 if (state := checkpoint.load()) is None:
                     state = {"step": source.steps, "sums": learned(name, source, data, sums)}
                     checkpoint.save(state)
-                found.append(state["sums"])
-            rows.append([*found, *unfitted])
+                of_roles.append(state["sums"])
+            rows.append([*of_roles, *unfitted])
     shape = (len(texts), len(parameters.seeds))
     return [
         np.array([[role[place] for role in row] for row in rows])  # [fits, roles, documents]
@@ -228,14 +228,14 @@ def fitted(
 
 
 def sources(parameters: Refits, seed: int) -> Iterator[tuple[str, FittedMask]]:
-    """By its role, what is fitted with a seed."""
+    """By role, what is fitted with a seed."""
     for role, (position, distances) in FITS.items():
         update = {"position": position, "distances": distances, "seed": seed}
         yield role, parameters.mask.model_copy(update=update)
 
 
 def learned(name: str, source: FittedMask, data: Any, sums: Any) -> list[list[float]]:
-    """Fit a mask and evaluate it, with a bar."""
+    """Fit a mask, with a progress bar, and evaluate it."""
     from tqdm import tqdm
 
     from posenc.capture.calibration import position_of, with_mask

@@ -18,24 +18,24 @@ REFITS = (
 )  # fmt: skip
 
 
-def refits(one: Mapping[str, Any]) -> dict[str, Entry]:
+def refits(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     """What of a fitted mask is position, over draws of its text and seeds, and how far they part.
 
     ``least`` and ``most`` are of single fits.
     """
     counts = ("documents", "tokens", "draws", "seeds", "fitting")
-    found: dict[str, Entry] = {part: Number(one[part]) for part in counts}
-    found |= {part: estimate(one["nll"][part]) for part in ("intact", "without")}
-    found["lost"] = estimate(one["lost"])
+    facts: dict[str, Entry] = {part: Number(measurement[part]) for part in counts}
+    facts |= {part: estimate(measurement["nll"][part]) for part in ("intact", "without")}
+    facts["lost"] = estimate(measurement["lost"])
     for name in OF_REFITS:
-        own, reason = one[name], "nothing is lost without positions"
-        found[name] = estimate(own, reason)
+        own, reason = measurement[name], "nothing is lost without positions"
+        facts[name] = estimate(own, reason)
         parts = dict.fromkeys(BY_DRAW)
         if own:
             fits = [value for draw in own["fits"] for value in draw]
             parts = {**own, "least": min(fits), "most": max(fits)}
-        found |= {f"{name}.{part}": estimate(parts[part], reason) for part in BY_DRAW}
-    return found
+        facts |= {f"{name}.{part}": estimate(parts[part], reason) for part in BY_DRAW}
+    return facts
 
 
 WORDS = {

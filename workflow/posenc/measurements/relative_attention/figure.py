@@ -19,7 +19,7 @@ LARGEST_PREFERENCE = 3.0
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw, for each model, what each head prefers by offset, and the lags of its pairs.
 
     Parameters
@@ -34,27 +34,27 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     Below, a circle for each pair of signals, as large as its contribution.
     """
     measured = common.measured(
-        made, evaluated.of_kind(measurements, "relative_attention"), "no model was measured"
+        canvas, evaluated.of_kind(measurements, "relative_attention"), "no model was measured"
     )
     if not measured:
         return
-    grid = made.add_gridspec(2, len(measured), height_ratios=(3, 2))
-    rows = max(one["rows"] for one in measured)
+    grid = canvas.add_gridspec(2, len(measured), height_ratios=(3, 2))
+    rows = max(measurement["rows"] for measurement in measured)
     panels, image = [], None
-    for column, one in enumerate(measured):
-        above, below = (made.add_subplot(grid[row, column]) for row in (0, 1))
+    for column, measurement in enumerate(measured):
+        above, below = (canvas.add_subplot(grid[row, column]) for row in (0, 1))
         panels.append(above)
-        image = _preferences(above, one)
-        _pairs(below, one, rows, style)
+        image = _preferences(above, measurement)
+        _pairs(below, measurement, rows, style)
         below.tick_params(labelleft=column == 0)
         if column == 0:
             above.set_ylabel("layer")
             below.set_ylabel("lag (tokens)")
-    bar = made.colorbar(image, ax=panels, location="right", aspect=25, pad=0.015, extend="both")
+    bar = canvas.colorbar(image, ax=panels, location="right", aspect=25, pad=0.015, extend="both")
     bar.set_label("log preference (nats)")
     bar.outline.set_linewidth(0.4)
-    made.supxlabel("frequency (cycles per token)", fontsize=style.font_size)
-    common.legend_above(made, made.axes, columns=2)
+    canvas.supxlabel("frequency (cycles per token)", fontsize=style.font_size)
+    common.legend_above(canvas, canvas.axes, columns=2)
 
 
 def label_layers(axes: Axes, n_layers: int, n_heads: int, colour: str = "white") -> None:
@@ -76,28 +76,28 @@ def label_offsets(axes: Axes, offsets: list[int], causal: bool) -> None:
     axes.set_xlim(offsets[0] - 0.5, 0.5 if causal else offsets[-1] + 0.5)
 
 
-def _preferences(axes: Axes, one: dict) -> AxesImage:
-    offsets = one["offsets"]
+def _preferences(axes: Axes, measurement: dict) -> AxesImage:
+    offsets = measurement["offsets"]
     # [heads, offsets]
-    values = np.array([head["profile"]["preference"] for head in one["heads"]], float)
+    values = np.array([head["profile"]["preference"] for head in measurement["heads"]], float)
     image = axes.imshow(
         values, aspect="auto", interpolation="nearest", cmap="RdBu_r",
         vmin=-LARGEST_PREFERENCE, vmax=LARGEST_PREFERENCE,
         extent=(offsets[0] - 0.5, offsets[-1] + 0.5, len(values) - 0.5, -0.5),
     )  # fmt: skip
     axes.plot(
-        [head["predicted_lag"] for head in one["heads"]], range(len(values)), ".", color="black",
-        ms=1.8, ls="none",
+        [head["predicted_lag"] for head in measurement["heads"]], range(len(values)), ".",
+        color="black", ms=1.8, ls="none",
     )  # fmt: skip
-    label_layers(axes, one["n_layers"], one["n_heads"], common.GREY)
-    label_offsets(axes, offsets, one["is_causal"])
+    label_layers(axes, measurement["n_layers"], measurement["n_heads"], common.GREY)
+    label_offsets(axes, offsets, measurement["is_causal"])
     axes.set_xlabel("offset (tokens)", labelpad=1)
-    axes.set_title(common.display(one["run"]["model"]))
+    axes.set_title(common.display(measurement["run"]["model"]))
     return image
 
 
-def _pairs(axes: Axes, one: dict, rows: int, style: Style) -> None:
-    pairs = [(head["layer"], pair) for head in one["heads"] for pair in head["pairs"]]
+def _pairs(axes: Axes, measurement: dict, rows: int, style: Style) -> None:
+    pairs = [(head["layer"], pair) for head in measurement["heads"] for pair in head["pairs"]]
     largest = max(pair["contribution"] for _, pair in pairs) or 1.0
     for is_first, colour, label in (
         (False, common.GREY, "pairs of later layers"),
@@ -121,8 +121,8 @@ def _pairs(axes: Axes, one: dict, rows: int, style: Style) -> None:
     ticks = [-100, -10, 0, 10, 100]
     axes.set_yticks(ticks, [str(tick).replace("-", "\u2212") for tick in ticks])
     axes.set_ylim(-rows, rows)
-    found = [tick for tick in (0.01, 0.1) if tick > lowest]
-    axes.set_xticks(found, [f"{tick:g}" for tick in found])
+    frequencies = [tick for tick in (0.01, 0.1) if tick > lowest]
+    axes.set_xticks(frequencies, [f"{tick:g}" for tick in frequencies])
     axes.minorticks_off()
     period = axes.secondary_xaxis("top", functions=(_inverse, _inverse))
     shown = [tick for tick in (3, 10, 100) if tick < 1 / lowest]

@@ -55,9 +55,9 @@ def measure(job: Job[RelativeAttention], folder: Path) -> dict[str, Any]:
         x = position_input(positions, constant, *weights.input_norm(layer), weights.eps)
         x = np.hstack([x, np.ones((rows, 1))])  # [rows, d_model + 1]
         query, key = weights.heads(layer)  # [n_heads, d_model + 1, d_head] each
-        found = head_offsets(x, query, key, parameters.offsets, causal=is_decoder)
-        heads += [{"layer": layer, **of_head(found, head)} for head in range(weights.n_heads)]
-        residuals.append(found.residuals)
+        offsets = head_offsets(x, query, key, parameters.offsets, causal=is_decoder)
+        heads += [{"layer": layer, **of_head(offsets, head)} for head in range(weights.n_heads)]
+        residuals.append(offsets.residuals)
         if layer == 0 and query.shape[1] > query.shape[2] + 1:
             demonstration = null_rotation_demonstration(query[0], key[0], x, parameters.seed)
     return {
@@ -69,26 +69,30 @@ def measure(job: Job[RelativeAttention], folder: Path) -> dict[str, Any]:
         "input": INPUT[weights.has_block_norm],
         "offsets": list(range(-parameters.offsets, parameters.offsets + 1)),
         "position_variance": {str(count): float(shares[:count].sum()) for count in COMPONENTS},
-        "uniform": rounded(found.uniform),
-        "residuals": {name: max(one[name] for one in residuals) for name in residuals[0]},
+        "uniform": rounded(offsets.uniform),
+        "residuals": {name: max(residual[name] for residual in residuals) for name in residuals[0]},
         "null_rotation": demonstration or None,
         "heads": heads,
     }
 
 
-def of_head(found: HeadOffsets, head: int) -> dict[str, Any]:
+def of_head(offsets: HeadOffsets, head: int) -> dict[str, Any]:
     """What is kept of one head."""
-    mass, peak, contribution = found.mass[head], found.mass_peak[head], found.contribution[head]
+    mass, peak, contribution = (
+        offsets.mass[head],
+        offsets.mass_peak[head],
+        offsets.contribution[head],
+    )
     order = np.argsort(-contribution, kind="stable")[:PAIRS]
     total = max(contribution.sum(), np.finfo(float).tiny)
     return {
         "head": head,
-        "singular_values": rounded(found.singular[head]),
-        "score": rounded(found.score[head]),
-        "predicted_lag": int(found.score_peak[head]),
+        "singular_values": rounded(offsets.singular[head]),
+        "score": rounded(offsets.score[head]),
+        "predicted_lag": int(offsets.score_peak[head]),
         "profile": {
             "mass": rounded(mass),
-            "preference": rounded(preference(mass, found.uniform)),
+            "preference": rounded(preference(mass, offsets.uniform)),
             "peak": int(peak),
             "peak_mass": float(mass[peak + len(mass) // 2]),
             "mean_offset": number(float(mean_offset(mass))),
@@ -97,7 +101,7 @@ def of_head(found: HeadOffsets, head: int) -> dict[str, Any]:
             {
                 "pair": int(pair),
                 **{
-                    name: float(getattr(found.pairs, name)[head, pair])
+                    name: float(getattr(offsets.pairs, name)[head, pair])
                     for name in ("frequency", "phase", "lag", "share", "coherence")
                 },
                 "contribution": float(contribution[pair]),

@@ -11,12 +11,12 @@ from posenc.drawing.exhibit import Exhibit
 RELATIVE = ("scores", "trace", "null_weights", "null_spectra")
 
 
-def relative(one: Mapping[str, Any]) -> dict[str, Entry]:
+def relative(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     """Errors of the identities on real weights, and the rotation of the null space."""
-    turned = one["null_rotation"] or {}
+    turned = measurement["null_rotation"] or {}
     return {
-        "scores": Number(one["residuals"]["scores"], rounding=FLOAT64),
-        "trace": Number(one["residuals"]["trace"], rounding=FLOAT64),
+        "scores": Number(measurement["residuals"]["scores"], rounding=FLOAT64),
+        "trace": Number(measurement["residuals"]["trace"], rounding=FLOAT64),
         **{
             f"null_{name}": estimate(turned.get(key), "there is no null space to turn", FLOAT64)
             for name, key in (("weights", "weights"), ("spectra", "null_spectra"))

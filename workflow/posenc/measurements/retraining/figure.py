@@ -14,7 +14,7 @@ LABELS = {"nll": "loss (nats per token)", "above_intact": "loss above the intact
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw loss against training tokens, of the first model, a row per data set.
 
     Parameters
@@ -29,24 +29,24 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     without rotation needs to reach it.
     """
     measured = common.measured(
-        made, of_kind(measurements, "retraining"), "no model was trained on without rotation"
+        canvas, of_kind(measurements, "retraining"), "no model was trained on without rotation"
     )
     if not measured:
         return
     rows = by_dataset(measured)
-    panels = made.subplots(len(rows), 2, squeeze=False)
-    for row, (dataset, (one, *_)) in zip(panels, rows.items(), strict=True):
+    panels = canvas.subplots(len(rows), 2, squeeze=False)
+    for row, (dataset, (measurement, *_)) in zip(panels, rows.items(), strict=True):
         for axes, part in zip(row, LABELS, strict=True):
-            _curves(axes, one, part, style)
-            axes.set_title(common.title(made, dataset, len(LABELS)))
-    common.legend_above(made, panels.flat, columns=4)
+            _curves(axes, measurement, part, style)
+            axes.set_title(common.title(canvas, dataset, len(LABELS)))
+    common.legend_above(canvas, panels.flat, columns=4)
     model = common.display(measured[0]["run"]["model"])
-    made.supxlabel(f"training tokens ({model})", fontsize=style.font_size)
+    canvas.supxlabel(f"training tokens ({model})", fontsize=style.font_size)
 
 
-def _curves(axes: Axes, one: dict, part: str, style: Style) -> None:
-    looks = series([entry["condition"] for entry in one["conditions"]], style)
-    for entry in one["conditions"]:
+def _curves(axes: Axes, measurement: dict, part: str, style: Style) -> None:
+    looks = series([entry["condition"] for entry in measurement["conditions"]], style)
+    for entry in measurement["conditions"]:
         rows = [row for row in entry["curve"] if row[part] is not None]
         tokens = [row["tokens"] for row in rows]
         look, label = looks[entry["condition"]], common.display(entry["condition"])
@@ -60,7 +60,7 @@ def _curves(axes: Axes, one: dict, part: str, style: Style) -> None:
                 color=look["color"], ls=":", lw=0.9,
             )  # fmt: skip
     # Of the intact model, whose loss above itself is none; all curves have the same evaluations.
-    tokens = [row["tokens"] for row in one["conditions"][0]["curve"]]
+    tokens = [row["tokens"] for row in measurement["conditions"][0]["curve"]]
     # As the measurement interpolates: linear up to the first evaluation.
     axes.set_xscale("symlog", linthresh=tokens[1])
     ticks = [0, *common.logarithmic_ticks(tokens[1], tokens[-1], 4)]

@@ -5,8 +5,8 @@ train it on for a short while. Here a decoder is trained on without rotation fro
 place, and from a mask that was learned with the weights frozen and stays on the scores while they
 learn: how many tokens does the one need to come as far as the other is without any? What belongs
 to the text is not to be counted: the control is the intact model, trained on in the same steps on
-the same text in the same order. Each way has several seeds, of the order of the text. All data sets
-are evaluated in the same trainings, also those that have nothing to be learned from.
+the same text in the same order. Each way has several seeds, for the order of the text. All data
+sets are evaluated in the same trainings, also those that have nothing to be learned from.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def main(
 
         use_threads(1)  # sums by several threads would be in another order
         network = for_training(load(weights, job.reading.family, device_for(job.device)))
-    found = [
+    evaluated = [
         Cell(path, of, text, evaluated_of(job, text))
         for path, of, text in cells(model, job.datasets, tokens, output)
     ]
@@ -117,11 +117,11 @@ def main(
         "tokenizer": sha256_file(verify(tokenizer)),
         "documents": sha256_file(documents / f"{job.calibration}.parquet"),
         # Of all data sets: a text of any is not learned from.
-        "texts": {cell.of["dataset"]: cell.text.digest for cell in found},
+        "texts": {cell.of["dataset"]: cell.text.digest for cell in evaluated},
     }
     partial = partial_of(output, MEASUREMENT, model)
-    results = measure(job, network, found, documents, tokenizer, learned, partial, inputs)
-    seal_each(MEASUREMENT, found, results, job.parameters, inputs)
+    results = measure(job, network, evaluated, documents, tokenizer, learned, partial, inputs)
+    seal_each(MEASUREMENT, evaluated, results, job.parameters, inputs)
     shutil.rmtree(partial, ignore_errors=True)
 
 
@@ -154,7 +154,7 @@ def measure(
     learned
         The masks that the conditions name.
     partial, inputs
-        Folder of what is not finished, and checksums of all that it is made of.
+        Folder of unfinished results, and checksums of all that they are made from.
 
     Returns
     -------
@@ -196,7 +196,7 @@ def measure(
 
 
 def reason_against(job: Job, network: Any, evaluated: list[Cell]) -> str | None:
-    """Why nothing is trained, if so."""
+    """Why nothing is trained; None if training is possible."""
     if network is None:
         reason = "positions come in by a table" if job.reading.is_decoder else "it is no decoder"
         return f"{reason}: there is no rotation to drop"
@@ -208,7 +208,7 @@ def reason_against(job: Job, network: Any, evaluated: list[Cell]) -> str | None:
 def text_of(job: Job, evaluated: list[Cell], documents: Path, tokenizer: Path) -> Text | None:
     """What is learned from; None where the data set has no such split.
 
-    A document whose words are those of one that any data set is evaluated on is left out.
+    Documents with the words of an evaluated document of any data set are left out.
 
     Raises
     ------
@@ -230,23 +230,23 @@ def text_of(job: Job, evaluated: list[Cell], documents: Path, tokenizer: Path) -
         "measurements.retraining.split",
     )
     known = {
-        one
+        document
         for dataset, text in by_dataset.items()
-        for one in texts_of(documents / f"{dataset}.parquet", text)
+        for document in texts_of(documents / f"{dataset}.parquet", text)
     }
-    kept = [index for index, one in enumerate(texts) if one not in known]
+    kept = [index for index, document in enumerate(texts) if document not in known]
     if not kept:
         return None
     order = np.random.default_rng(parameters.seed).permutation(kept)[: parameters.documents]
-    found = tokenize(
+    tokenized = tokenize(
         Tokenizer.from_file(str(tokenizer)),
         [names[index] for index in order],
         [texts[index] for index in order],
         max_tokens=None,
         is_decoder=True,
     )
-    # As the documents that are evaluated begin.
-    cut = sequences(found["input_ids"].to_pylist(), parameters.tokens, "documents")
+    # They begin as the evaluated documents do.
+    cut = sequences(tokenized["input_ids"].to_pylist(), parameters.tokens, "documents")
     return Text(len(order), cut)
 
 
@@ -268,7 +268,7 @@ def trained(
     given = {name: weight.clone() for name, weight in network.state_dict().items()}
     on_device = sequences.to(device)
     longest = max(parameters.tokens, *map(len, documents))
-    found = []
+    sums = []
     for condition, section in job.conditions.items():
         with trained_under(network, section, learned, longest):
             for seed in parameters.seeds:
@@ -283,11 +283,11 @@ def trained(
                 )
                 checkpoint = Checkpoint(partial / f"{name}.pt", own)
                 with progress(name, parameters.steps) as report:
-                    found.append(
+                    sums.append(
                         retrain(network, on_device, documents, schedule, checkpoint, report)
                     )
     network.load_state_dict(given)
-    return np.reshape(found, (len(job.conditions), len(parameters.seeds), *found[0].shape))
+    return np.reshape(sums, (len(job.conditions), len(parameters.seeds), *sums[0].shape))
 
 
 def of_cell(job: Job, sums: Floats, documents: list[list[int]]) -> dict[str, Any]:
@@ -300,7 +300,10 @@ def of_cell(job: Job, sums: Floats, documents: list[list[int]]) -> dict[str, Any
         **results(job, sums, lengths),
         # From which other intervals follow.
         "scored": lengths.tolist(),
-        "sums": {name: found.tolist() for name, found in zip(job.conditions, sums, strict=True)},
+        "sums": {
+            name: of_condition.tolist()
+            for name, of_condition in zip(job.conditions, sums, strict=True)
+        },
     }
 
 
@@ -340,7 +343,9 @@ def results(job: Job, sums: Floats, lengths: NDArray[np.int64]) -> dict[str, Any
             "worth": None,
         }
         if name not in (INTACT, WITHOUT):
-            entry["worth"] = worth(means, tokens, *(places[one] for one in (name, WITHOUT, INTACT)))
+            entry["worth"] = worth(
+                means, tokens, *(places[condition] for condition in (name, WITHOUT, INTACT))
+            )
         entries.append(entry)
     return {"conditions": entries}
 

@@ -20,22 +20,22 @@ RETRAINING = (
 )  # fmt: skip
 
 
-def retraining(one: Mapping[str, Any]) -> dict[str, Entry]:
+def retraining(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     """Losses before and after training, and the training tokens that a start is worth.
 
-    A number of tokens whose upper bound was not reached has none; ``least`` is its lower one.
+    A number of tokens whose upper bound was not reached has no bounds; ``least`` is the lower one.
     """
-    entries = {entry["condition"]: entry for entry in one["conditions"]}
-    last = one["conditions"][0]["curve"][-1]["tokens"]
-    found: dict[str, Entry] = {part: Number(one[part]) for part in ("documents", "tokens")}
-    found["learned_tokens"] = Number(last)
+    entries = {entry["condition"]: entry for entry in measurement["conditions"]}
+    last = measurement["conditions"][0]["curve"][-1]["tokens"]
+    facts: dict[str, Entry] = {part: Number(measurement[part]) for part in ("documents", "tokens")}
+    facts["learned_tokens"] = Number(last)
     for condition in with_spoken(TRAINED_ON, entries):
         curve = entries[condition]["curve"] if condition in entries else [{"nll": None}]
         for part, row in (("first", curve[0]), ("last", curve[-1])):
-            found[f"{condition}.{part}"] = estimate(row["nll"], NOT_EVALUATED)
+            facts[f"{condition}.{part}"] = estimate(row["nll"], NOT_EVALUATED)
             if condition != "intact":
                 above = estimate(row.get("above_intact"), NOT_EVALUATED)
-                found[f"{condition}.{part}.above_intact"] = above
+                facts[f"{condition}.{part}.above_intact"] = above
     worth_tokens = (name for name, entry in entries.items() if entry["worth"])
     for condition in with_spoken(STARTS, worth_tokens):
         lacking = dict.fromkeys(WORTH, dict.fromkeys(("value", "low", "high")))
@@ -45,9 +45,9 @@ def retraining(one: Mapping[str, Any]) -> dict[str, Entry]:
         for part in WORTH:
             own = worth[part]
             is_whole = None not in (own["low"], own["high"])
-            found[f"{condition}.{part}"] = estimate(own if is_whole else own["value"], reason)
-            found[f"{condition}.{part}.least"] = estimate(own["low"], reason)
-    return found
+            facts[f"{condition}.{part}"] = estimate(own if is_whole else own["value"], reason)
+            facts[f"{condition}.{part}.least"] = estimate(own["low"], reason)
+    return facts
 
 
 WORDS = {

@@ -91,12 +91,12 @@ def all_means(means: Means, seed: int) -> dict[str, Means]:
     """
     parts = (means.query, means.key, means.first_key)  # [n_layers, n_heads, d_head] each
     n_layers, n_heads = means.query.shape[:2]
-    found = {"own": means, "no_first": Means(means.query, means.key, means.key)}
+    kinds = {"own": means, "no_first": Means(means.query, means.key, means.key)}
     if n_heads > 1:
-        found["neighbours"] = Means(*map(neighbours, parts))
+        kinds["neighbours"] = Means(*map(neighbours, parts))
     if n_layers * n_heads > 1:
-        found["other_heads"] = Means(*(shuffled_over_heads(part, seed) for part in parts))
-    return found
+        kinds["other_heads"] = Means(*(shuffled_over_heads(part, seed) for part in parts))
+    return kinds
 
 
 def layer_squares(
@@ -129,7 +129,7 @@ def layer_squares(
     scores = np.where(visible, heads.scores(layer)[0].double().numpy(), -np.inf)
     seen = np.broadcast_to(visible.astype(np.float64), scores.shape)
     weights = (seen, softmax(scores, causal=False))  # [n_heads, tokens, tokens] each
-    found = np.zeros((len(kinds), len(WEIGHTINGS), n_heads, 1 + len(PARTIAL_SUMS)))
+    squares = np.zeros((len(kinds), len(WEIGHTINGS), n_heads, 1 + len(PARTIAL_SUMS)))
     for which, means in enumerate(kinds.values()):
         mean_q, mean_k, first_k = (
             np.roll(part[layer], -turn.begin, axis=-1)
@@ -152,8 +152,8 @@ def layer_squares(
         ]
         for weighting, weight in enumerate(weights):
             for column, part in enumerate(left):
-                found[which, weighting, :, column] = centred_squares(part, weight)
-    return found
+                squares[which, weighting, :, column] = centred_squares(part, weight)
+    return squares
 
 
 def centred_squares(values: Floats, weights: Floats) -> Floats:
@@ -183,10 +183,10 @@ def explained_results(
         return np.concatenate([whole, by_layer.reshape(len(by_layer), -1)], axis=1)
 
     first, *others = sums_bootstrap([squares], statistic, **bootstrap(parameters)).as_json()
-    found, size = [first, *others], len(PARTIAL_SUMS)
+    estimates, size = [first, *others], len(PARTIAL_SUMS)
     rows = [
-        dict(zip(PARTIAL_SUMS, found[start : start + size], strict=True))
-        for start in range(0, len(found), size)
+        dict(zip(PARTIAL_SUMS, estimates[start : start + size], strict=True))
+        for start in range(0, len(estimates), size)
     ]
     return {
         "means": name,
@@ -206,7 +206,7 @@ def explained(squares: Floats) -> Floats:
 
 
 def mean_over_heads(shares: Floats, axis: int | tuple[int, ...]) -> Floats:
-    """Mean over the heads that rotation does something to; NaN where there is none."""
+    """Mean over the heads to which rotation adds something; NaN if there are none."""
     is_there = np.isfinite(shares)
     count, total = is_there.sum(axis=axis), np.where(is_there, shares, 0).sum(axis=axis)
     return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)

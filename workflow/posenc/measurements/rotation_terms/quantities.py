@@ -19,19 +19,19 @@ ROTATION_TERMS = (
 )  # fmt: skip
 
 
-def rotation_terms(one: Mapping[str, Any]) -> dict[str, Entry]:
+def rotation_terms(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     """What partial sums explain of what rotation adds to scores, with means of each kind."""
-    entries = {(entry["weights"], entry["means"]): entry for entry in one["explained"]}
+    entries = {(entry["weights"], entry["means"]): entry for entry in measurement["explained"]}
     layers = entries["pairs", "own"]["layers"]
     lowest = min(layers, key=lambda row: row["first_order"]["value"])
-    found: dict[str, Entry] = {part: Number(one[part]) for part in ("documents", "tokens")}
-    found |= {"lowest_layer": Number(lowest["layer"]), "lowest": estimate(lowest["first_order"])}
+    facts: dict[str, Entry] = {part: Number(measurement[part]) for part in ("documents", "tokens")}
+    facts |= {"lowest_layer": Number(lowest["layer"]), "lowest": estimate(lowest["first_order"])}
     for weights, means in itertools.product(("pairs", "attention"), MEANS):
         shares = entries.get((weights, means), {"all": {}})["all"]
         for part in PARTIAL_SUMS:
             value = estimate(shares.get(part), "no other head to take means from")
-            found[f"{weights}.{means}.{part}"] = value
-    return found
+            facts[f"{weights}.{means}.{part}"] = value
+    return facts
 
 
 WORDS = {

@@ -1,7 +1,7 @@
 """Attention scores of one sentence, of every head, with positions and without (C6).
 
-They are for looking at: the report page makes patterns of them, and of the scores without positions
-plus a mask. One sentence proves nothing, so that nothing here has an interval.
+They are for illustration: the report page turns them, and the scores without positions plus a mask,
+into patterns. One sentence proves nothing, so nothing here has an interval.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def tokens_of(
 ) -> tuple[list[int], list[str]]:
     """Tokens of the sentence as those of a document, and what each covers of its text.
 
-    One that the tokenizer adds is called by its name in the vocabulary.
+    A token that the tokenizer adds goes by its name in the vocabulary.
     """
     from posenc.tokens.tokenize import tokenize
 

@@ -57,10 +57,10 @@ def measure(parameters: Savings, network: Any, text: Tokens) -> dict[str, Any]:
             f"{there} positions of the model: lower measurements.savings.offsets in params.yaml",
             parameters,
         )
-    found: dict[tuple[str, int], list[Floats]] = {}
+    by_way: dict[tuple[str, int], list[Floats]] = {}
     for ids in tqdm(documents, unit="document", desc="caches", mininterval=5):
         for way, offset, differences in document_differences(network, ids, parameters.offsets):
-            found.setdefault((way, offset), []).append(differences)
+            by_way.setdefault((way, offset), []).append(differences)
     return {
         "is_causal": is_decoder(network),
         "positions": positions_of(network),
@@ -72,7 +72,7 @@ def measure(parameters: Savings, network: Any, text: Tokens) -> dict[str, Any]:
         "rounded": ROUNDED,
         "caches": [
             {"way": way, "offset": offset, **results(parameters, differences)}
-            for (way, offset), differences in found.items()
+            for (way, offset), differences in by_way.items()
         ],
     }
 
@@ -84,11 +84,11 @@ def sizes(network: Any) -> dict[str, Any]:
     """
     from posenc.capture.parts import architecture, is_rotary, position_embedding
 
-    every, found = list(network.parameters()), architecture(network)
+    every, dimensions = list(network.parameters()), architecture(network)
     entry = every[0].element_size()
     table = 0 if is_rotary(network) else position_embedding(network).weight.numel()
-    count = sum(one.numel() for one in every)
-    kept = [one.n_key_value_heads * (one.d_head + one.d_value) for one in found.layers]
+    count = sum(parameter.numel() for parameter in every)
+    kept = [layer.n_key_value_heads * (layer.d_head + layer.d_value) for layer in dimensions.layers]
     return {
         "bytes_per_entry": entry,
         "parameters": {
@@ -118,7 +118,7 @@ def document_differences(
             yield way, offset, differences(kept, other)
             if way == INTACT and is_rotary(network):
                 by = np.full(len(ids), offset)  # [tokens]
-                keys = [rotate(one, by, frequencies(network)) for one in kept.keys]
+                keys = [rotate(layer_keys, by, frequencies(network)) for layer_keys in kept.keys]
                 yield TURNED, offset, differences(kept._replace(keys=keys), other)
 
 
@@ -133,19 +133,20 @@ def differences(kept: Cache, other: Cache) -> Floats:
     return np.array([[*keys], [*values]])
 
 
-def results(parameters: Savings, found: list[Floats]) -> dict[str, Any]:
+def results(parameters: Savings, passages: list[Floats]) -> dict[str, Any]:
     """What of a cache can be kept, and how far the rest is off: of all layers, and of each.
 
     Parameters
     ----------
     parameters
         Of the measurement.
-    found
-        Of each passage, [kinds, n_layers, tokens].
+    passages
+        Differences of each, [kinds, n_layers, tokens].
     """
-    lengths = np.array([one.shape[-1] for one in found])  # [documents]
-    sums = np.stack([one.sum(axis=-1) for one in found])  # [documents, kinds, n_layers]
-    largest = np.stack([one.max(axis=-1) for one in found]).max(axis=0)  # [kinds, n_layers]
+    lengths = np.array([passage.shape[-1] for passage in passages])  # [documents]
+    sums = np.stack([passage.sum(axis=-1) for passage in passages])  # [documents, kinds, n_layers]
+    # [kinds, n_layers]
+    largest = np.stack([passage.max(axis=-1) for passage in passages]).max(axis=0)
 
     def told(kind: int, layers: slice) -> dict[str, Any]:
         options = bootstrap(parameters)

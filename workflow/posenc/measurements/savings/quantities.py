@@ -17,44 +17,43 @@ SAVINGS = (
 )  # fmt: skip
 
 
-def savings(one: Mapping[str, Any]) -> dict[str, Entry]:
+def savings(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     """What positions take, and how far caches are off at the nearest and the furthest offset.
 
-    A difference that float16 rounds away is told as 0: below it, processors have numbers of their
-    own.
+    A difference that float16 rounds away is given as 0: below it, numbers depend on the processor.
     """
-    parameters = one["parameters"]
+    parameters = measurement["parameters"]
 
     def told(value: Mapping[str, float] | float) -> Entry:
         size = value["value"] if isinstance(value, Mapping) else value
-        return estimate(value) if size > one["rounded"] else Number(0.0)
+        return estimate(value) if size > measurement["rounded"] else Number(0.0)
 
-    found: dict[str, Entry] = {
+    facts: dict[str, Entry] = {
         "parameters": Number(parameters["all"]),
         "table": Number(parameters["positions"]),
         "table.share": Number(parameters["share"]),
         "table.bytes": Number(parameters["bytes"]),
-        "cached_token": Number(one["bytes_per_cached_token"]),
+        "cached_token": Number(measurement["bytes_per_cached_token"]),
     }
-    caches = {(entry["way"], entry["offset"]): entry for entry in one["caches"]}
+    caches = {(entry["way"], entry["offset"]): entry for entry in measurement["caches"]}
     offsets = [offset for way, offset in caches if way == "intact"]
     for place, offset in (("near", min(offsets)), ("far", max(offsets))):
-        found[f"{place}.offset"] = Number(offset)
+        facts[f"{place}.offset"] = Number(offset)
         for way in WAYS:
             entry, key = caches.get((way, offset)), f"{place}.{way}"
             if entry is None:
                 parts = ("kept", "keys", "values", "largest")
-                found |= {f"{key}.{part}": NotRun("no key is turned") for part in parts}
+                facts |= {f"{key}.{part}": NotRun("no key is turned") for part in parts}
                 continue
-            found[f"{key}.kept"] = Number(entry["kept"])
-            found |= {f"{key}.{kind}": told(entry[kind]["mean"]) for kind in ("keys", "values")}
+            facts[f"{key}.kept"] = Number(entry["kept"])
+            facts |= {f"{key}.{kind}": told(entry[kind]["mean"]) for kind in ("keys", "values")}
             largest = max(entry[kind]["largest"] for kind in ("keys", "values"))
-            found[f"{key}.largest"] = told(largest)
+            facts[f"{key}.largest"] = told(largest)
     layers = caches["intact", max(offsets)]["layers"]
     for name, layer in (("first", layers[0]), ("last", layers[-1])):
         for kind in ("keys", "values"):
-            found[f"far.intact.{name}.{kind}"] = told(layer[kind]["mean"])
-    return found
+            facts[f"far.intact.{name}.{kind}"] = told(layer[kind]["mean"])
+    return facts
 
 
 WORDS = {

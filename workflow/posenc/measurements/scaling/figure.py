@@ -23,7 +23,7 @@ MOST_TICKS = 6
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw the scores' variance, the largest probability and the Jacobian's norm over d_k.
 
     Parameters
@@ -36,39 +36,41 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     Means over queries with intervals, of raw and scaled scores; dashed their medians, dotted
     the laws d_k and 1 of the variance, and what a uniform pattern has.
     """
-    measured = common.measured(made, measurements, "no measurement")
+    measured = common.measured(canvas, measurements, "no measurement")
     if not measured:
         return
-    one = measured[0]
-    axes = {name: made.add_subplot(1, len(PANELS), place + 1) for place, name in enumerate(PANELS)}
+    measurement = measured[0]
+    axes = {
+        name: canvas.add_subplot(1, len(PANELS), place + 1) for place, name in enumerate(PANELS)
+    }
     for name, panel in axes.items():
         panel.set_title(PANELS[name])
-        _curves(panel, one, name, style)
-        _dimensions(panel, [entry["d_k"] for entry in one["dimensions"]])
-    _laws(axes["variance"], [entry["d_k"] for entry in one["dimensions"]])
+        _curves(panel, measurement, name, style)
+        _dimensions(panel, [entry["d_k"] for entry in measurement["dimensions"]])
+    _laws(axes["variance"], [entry["d_k"] for entry in measurement["dimensions"]])
     axes["largest"].set_ylim(0, 1.03)
     for name in ("variance", "frobenius"):
         _logarithmic(axes[name])
     # Empty lines, for the legend alone.
     axes["variance"].plot([], [], color=common.GREY, ls="--", lw=0.9, label="median")
     axes["variance"].plot([], [], color="k", ls=":", lw=0.9, label="law, or uniform pattern")
-    made.supxlabel("entries d$_k$ of a query and of a key", fontsize=style.font_size)
-    common.legend_above(made, axes.values(), columns=4)
+    canvas.supxlabel("entries d$_k$ of a query and of a key", fontsize=style.font_size)
+    common.legend_above(canvas, axes.values(), columns=4)
 
 
-def _curves(axes: Axes, one: dict, name: str, style: Style) -> None:
-    places = [entry["d_k"] for entry in one["dimensions"]]
+def _curves(axes: Axes, measurement: dict, name: str, style: Style) -> None:
+    places = [entry["d_k"] for entry in measurement["dimensions"]]
     for (kind, (label, marker)), colour in zip(KINDS.items(), style.palette, strict=False):
-        found = [entry[kind] for entry in one["dimensions"]]
+        results = [entry[kind] for entry in measurement["dimensions"]]
         curve(
-            axes, places, [entry[name] for entry in found], color=colour, marker=marker, ms=3.2,
+            axes, places, [entry[name] for entry in results], color=colour, marker=marker, ms=3.2,
             label=label,
         )  # fmt: skip
-        if name in found[0]["median"]:
-            middle = [entry["median"][name] for entry in found]
+        if name in results[0]["median"]:
+            middle = [entry["median"][name] for entry in results]
             curve(axes, places, middle, color=colour, ls="--", lw=0.9)
-    if name in one["uniform"]:
-        axes.axhline(one["uniform"][name], color="k", ls=":", lw=0.9)
+    if name in measurement["uniform"]:
+        axes.axhline(measurement["uniform"][name], color="k", ls=":", lw=0.9)
 
 
 def _laws(axes: Axes, places: list[int]) -> None:

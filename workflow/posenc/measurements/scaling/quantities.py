@@ -9,19 +9,22 @@ from posenc.artifacts.numbers import Facts, Number, Quantities, estimate
 from posenc.drawing.exhibit import Exhibit
 
 
-def scaling(one: Mapping[str, Any]) -> Facts:
+def scaling(measurement: Mapping[str, Any]) -> Facts:
     """Norm of the softmax's Jacobian and its largest probability, by d_k, raw and scaled."""
-    found: Facts = {"keys": Number(one["keys"]), "queries": Number(one["queries"])}
+    facts: Facts = {
+        "keys": Number(measurement["keys"]),
+        "queries": Number(measurement["queries"]),
+    }
     # The text speaks of a narrow head and of the widest.
-    places = {"narrow": 1 if len(one["dimensions"]) > 1 else 0, "wide": -1}
+    places = {"narrow": 1 if len(measurement["dimensions"]) > 1 else 0, "wide": -1}
     for name, place in places.items():
-        entry = one["dimensions"][place]
-        found[f"{name}.d_k"] = Number(entry["d_k"])
+        entry = measurement["dimensions"][place]
+        facts[f"{name}.d_k"] = Number(entry["d_k"])
         for kind in ("raw", "scaled"):
             for key in ("variance", "largest", "frobenius"):
-                found[f"{name}.{kind}.{key}"] = estimate(entry[kind][key])
-            found[f"{name}.{kind}.median"] = estimate(entry[kind]["median"]["frobenius"])
-    return found
+                facts[f"{name}.{kind}.{key}"] = estimate(entry[kind][key])
+            facts[f"{name}.{kind}.median"] = estimate(entry[kind]["median"]["frobenius"])
+    return facts
 
 
 QUANTITIES = Quantities(

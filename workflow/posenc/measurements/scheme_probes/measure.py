@@ -106,18 +106,18 @@ def hidden_states(
 
     sizes = architecture(network)
     shape = sizes.n_layers + 1, len(document), sizes.d_model
-    found = np.empty(shape, np.float32)  # [n_layers + 1, wanted, d_model]
+    states = np.empty(shape, np.float32)  # [n_layers + 1, wanted, d_model]
     numbers, begin = np.unique(document, return_index=True)  # [documents] each
     ends = np.append(begin[1:], len(document))  # [documents]
     progress = tqdm(numbers, unit="document", desc="hidden states", mininterval=5)
     for number, low, high in zip(progress, begin, ends, strict=True):
         ids = torch.tensor([text.ids[number]], device=network.device)  # [1, tokens]
         with torch.inference_mode():
-            # The library's own keys, without those that a generation would go on from.
+            # Without the cached keys that generation would go on from.
             out = network.transformer(ids, output_hidden_states=True, use_cache=False)
         for state, hidden in enumerate(out.hidden_states):  # [1, tokens, d_model] each
-            found[state, low:high] = hidden[0].float().cpu().numpy()[position[low:high]]
-    return found
+            states[state, low:high] = hidden[0].float().cpu().numpy()[position[low:high]]
+    return states
 
 
 if __name__ == "__main__":

@@ -12,10 +12,10 @@ from posenc.measurements.probes.quantities import WORDS as PROBE_WORDS
 SCHEMES = (*PROBES, "validation_loss")
 
 
-def schemes(one: Mapping[str, Any]) -> dict[str, Entry]:
+def schemes(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     """Probes of a decoder that was trained with another scheme, and what it was trained to."""
-    loss = Number(one["training"]["final_validation_loss"])
-    return {**probes(one), "validation_loss": loss}
+    loss = Number(measurement["training"]["final_validation_loss"])
+    return {**probes(measurement), "validation_loss": loss}
 
 
 WORDS = PROBE_WORDS

@@ -16,7 +16,7 @@ COVARIANCES = "covariances of two"
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw the share of each part by layer, a panel per model, on the headline data set.
 
     Parameters
@@ -28,33 +28,33 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     -------
     Means over the heads of a layer, over all pairs that see each other, with their intervals.
     """
-    found = of_kind(measurements, "score_parts")
-    rows = by_dataset(common.measured(made, found, "no scores were measured"))
+    selected = of_kind(measurements, "score_parts")
+    rows = by_dataset(common.measured(canvas, selected, "no scores were measured"))
     if not rows:
         return
     dataset, shown = next(iter(rows.items()))
-    panels = made.subplots(1, len(shown), sharey=True, squeeze=False)[0]
-    for axes, one in zip(panels, shown, strict=True):
-        _shares(axes, one, style)
-        axes.set_title(common.title(made, one["run"]["model"], len(shown)))
+    panels = canvas.subplots(1, len(shown), sharey=True, squeeze=False)[0]
+    for axes, measurement in zip(panels, shown, strict=True):
+        _shares(axes, measurement, style)
+        axes.set_title(common.title(canvas, measurement["run"]["model"], len(shown)))
         common.layer_ticks(axes, len(shown))
     panels[0].set_ylabel("share of the scores' variance")
-    made.supxlabel(f"layer ({common.display(dataset)})", fontsize=style.font_size)
-    common.legend_above(made, panels, columns=len(SERIES) + 1)
+    canvas.supxlabel(f"layer ({common.display(dataset)})", fontsize=style.font_size)
+    common.legend_above(canvas, panels, columns=len(SERIES) + 1)
 
 
-def of_layers(one: dict) -> list[dict[str, Any]]:
+def of_layers(measurement: dict) -> list[dict[str, Any]]:
     """Shares by layer over all pairs, each query's mean included."""
     (entry,) = (
         entry
-        for entry in one["shares"]
+        for entry in measurement["shares"]
         if entry["weights"] == "pairs" and not entry["within_query"]
     )
     return entry["layers"]
 
 
-def _shares(axes: Axes, one: dict, style: Style) -> None:
-    layers = of_layers(one)
+def _shares(axes: Axes, measurement: dict, style: Style) -> None:
+    layers = of_layers(measurement)
     xs = [row["layer"] for row in layers]
     for place, (name, label) in enumerate(SERIES.items()):
         curve(

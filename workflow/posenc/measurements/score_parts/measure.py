@@ -35,8 +35,8 @@ from posenc.measurements.score_parts.declaration import MEASUREMENT, SHORTEST, S
 
 Floats = NDArray[np.float64]
 HIGH = 0.95
-"""R² from which on a mask counts as explaining a head."""
-TERMS = (*PARTS, *(f"{one}_{other}" for one, other in itertools.combinations(PARTS, 2)))
+"""R² from which a mask counts as explaining a head."""
+TERMS = (*PARTS, *(f"{part}_{other}" for part, other in itertools.combinations(PARTS, 2)))
 """Of the scores' variance: of each part alone, and by the covariance of two."""
 WEIGHTINGS = tuple(itertools.product(("pairs", "attention"), (False, True)))
 """Whether all pairs count alike or by the attention pattern; whether within queries."""
@@ -51,7 +51,7 @@ def measure(parameters: ScoreParts, network: Any, text: Tokens) -> dict[str, Any
 
     calibration, documents = drawn(parameters, text)
     causal = is_decoder(network)
-    # With a table, the mask at a distance is the mean over the same pairs as is measured.
+    # With a table, the mask at a distance is the mean over the very pairs that are measured.
     seen = visible_pairs(list(map(len, documents)), causal=causal)  # [n, n]
     means = HeadMeans(network, max(map(len, calibration)))
     learning = []
@@ -88,7 +88,7 @@ def drawn(parameters: ScoreParts, text: Tokens) -> tuple[list[list[int]], list[l
 
 
 def recorded(network: Any, documents: list[list[int]], what: str) -> Iterator[Heads]:
-    """Queries and keys of documents, one after the other, so that those of one alone are held."""
+    """Queries and keys of documents in turn: those of one document at a time are held."""
     from posenc.capture.content import with_and_without
 
     for ids in tqdm(documents, unit="document", desc=what, mininterval=5):
@@ -138,7 +138,7 @@ class Sums:
         """Add a document by its number."""
         for layer, curves in enumerate(zip(*self.mask, strict=True)):
             scores, content = (
-                one[0].double().numpy() for one in (heads.scores(layer), heads.content(layer))
+                tensor[0].double().numpy() for tensor in (heads.scores(layer), heads.content(layer))
             )  # [n_heads, tokens, tokens] each
             tokens = scores.shape[-1]
             seen = visible_pairs([tokens], causal=self._causal)  # [tokens, tokens]
@@ -148,10 +148,10 @@ class Sums:
             self._first[layer, :, :tokens] += added[..., 0]
             b = by_pair(*curves, tokens)  # [n_heads, tokens, tokens]
             parts = split(scores, content, b)
-            pattern = softmax(scores, causal=self._causal)  # takes the scores over
-            for (weighting, within_query), found in self.moments.items():
+            pattern = softmax(scores, causal=self._causal)  # overwrites the scores
+            for (weighting, within_query), totals in self.moments.items():
                 weights = pattern if weighting == "attention" else seen
-                found[document, layer] = moments(parts, weights, within_query=within_query)
+                totals[document, layer] = moments(parts, weights, within_query=within_query)
             terms = np.stack([np.ones_like(content), content, parts.sum(axis=0)])
             for weighting, weights in (("attention", pattern), ("pairs", seen)):
                 weighted = terms * weights  # [3, n_heads, tokens, tokens]
@@ -187,8 +187,9 @@ def head_r2(mask: Floats, sums: Sums) -> Floats:
     Both sides are one curve, and a distance counts as often as there are pairs.
     """
     curves = (mask, sums.measured().relative)
-    flat, found = (one.reshape(*one.shape[:2], -1) for one in curves)  # [..., sides * n] each
-    return r_squared(flat, found, sums.pairs.ravel())
+    # [..., sides * n] each
+    flat, measured = (curve.reshape(*curve.shape[:2], -1) for curve in curves)
+    return r_squared(flat, measured, sums.pairs.ravel())
 
 
 def curve_results(
@@ -223,8 +224,8 @@ def share_results(
     parameters: ScoreParts, sums: Sums, weighting: str, within_query: bool
 ) -> dict[str, Any]:
     """Means of shares over heads, of all and by layer, with intervals over documents."""
-    found = sums.moments[weighting, within_query]  # [documents, n_layers, n_heads, 4, 4]
-    n_layers = found.shape[1]
+    by_document = sums.moments[weighting, within_query]  # [documents, n_layers, n_heads, 4, 4]
+    n_layers = by_document.shape[1]
 
     def statistic(totals: Floats) -> Floats:  # [resamples, n_layers, n_heads, 4, 4]
         terms = np.nanmean(share_terms(totals), axis=2)  # [resamples, n_layers, 6]
@@ -244,7 +245,7 @@ def share_results(
         return sums_bootstrap([moments], of, **bootstrap(parameters)).as_json()
 
     placebos = {} if within_query else placebo_moments(parameters, sums, weighting)
-    together, *terms = sums_bootstrap([found], statistic, **bootstrap(parameters)).as_json()
+    together, *terms = sums_bootstrap([by_document], statistic, **bootstrap(parameters)).as_json()
     rows = [
         dict(zip(TERMS, terms[start : start + len(TERMS)], strict=True))
         for start in range(0, len(terms), len(TERMS))
@@ -253,7 +254,7 @@ def share_results(
         "weights": weighting,
         "within_query": within_query,
         "correlation": together,
-        "content_correlation": interval(found, 1),
+        "content_correlation": interval(by_document, 1),
         "placebo": {name: interval(drawn) for name, drawn in placebos.items()},
         "all": rows[0],
         "layers": [{"layer": layer, **rows[layer + 1]} for layer in range(n_layers)],
@@ -268,22 +269,22 @@ def placebo_moments(parameters: ScoreParts, sums: Sums, weighting: str) -> dict[
     """
     n_layers, n_heads = sums.mask.first.shape[:2]
     others = {"heads": n_layers * n_heads > 1, "layers": n_heads > 1}
-    found = {}
+    placebos = {}
     for name, shuffled in PLACEBOS.items():
         if not others[name]:
             continue
         seeds = np.random.SeedSequence(parameters.seed).spawn(parameters.placebo_draws)
         masks = [Curves(*(shuffled(curve, seed) for curve in sums.mask)) for seed in seeds]
-        found[name] = np.stack([sums.placebo(weighting, mask) for mask in masks], axis=1)
-    return found
+        placebos[name] = np.stack([sums.placebo(weighting, mask) for mask in masks], axis=1)
+    return placebos
 
 
 def share_terms(totals: Floats) -> Floats:
     """Shares of ``TERMS``, which sum to 1: float64 [..., 6], of moments [..., 4, 4]."""
-    found = shares(totals)  # [..., 3, 3]
+    matrix = shares(totals)  # [..., 3, 3]
     upper = np.triu_indices(len(PARTS), 1)
-    alone = np.diagonal(found, axis1=-2, axis2=-1)  # [..., 3]
-    return np.concatenate([alone, 2 * found[..., upper[0], upper[1]]], axis=-1)
+    alone = np.diagonal(matrix, axis1=-2, axis2=-1)  # [..., 3]
+    return np.concatenate([alone, 2 * matrix[..., upper[0], upper[1]]], axis=-1)
 
 
 def head_results(sums: Sums) -> list[dict[str, Any]]:
@@ -306,17 +307,17 @@ def head_results(sums: Sums) -> list[dict[str, Any]]:
 
 
 def curves_json(curves: Curves, layer: int, head: int) -> dict[str, Any]:
-    """Of one head, nats by distance; none where there is no pair."""
+    """Curves of one head in nats by distance; None where there is no pair."""
     sides = dict(zip(("past", "future"), curves.relative[layer, head], strict=False))
     sides |= {"first_key": curves.first[layer, head]}
     return {name: listed(np.round(curve, 4)) for name, curve in sides.items()}
 
 
 def listed(values: Floats) -> Any:
-    """As JSON has it: none for what is not a number."""
-    found = np.asarray(values, object)
-    found[np.isnan(values)] = None
-    return found.tolist()
+    """Values as JSON has them: None for NaN."""
+    objects = np.asarray(values, object)
+    objects[np.isnan(values)] = None
+    return objects.tolist()
 
 
 main = of_tokens(MEASUREMENT, measure)

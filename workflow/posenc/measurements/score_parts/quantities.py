@@ -16,24 +16,24 @@ SCORE_PARTS = (
 )  # fmt: skip
 
 
-def score_parts(one: Mapping[str, Any]) -> dict[str, Entry]:
+def score_parts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     """How well the closed form predicts, and parts of the scores' variance by kind of weights."""
-    r2, same = one["r2"], "position adds nothing to the scores"
-    found = {
+    r2, same = measurement["r2"], "position adds nothing to the scores"
+    facts = {
         "r2": estimate(r2["median"], same),
         "shuffled": estimate(r2["shuffled"], "no other head to take a curve from"),
         "first_key": estimate(r2["first_key"], same),
         "high_share": estimate(r2["high_share"]),
         "one_document": estimate(r2["learning"][0]["median"], same),
     }
-    for shares in one["shares"]:
+    for shares in measurement["shares"]:
         if not shares["within_query"]:
             weights, parts = shares["weights"], {**shares, **shares["all"]}
-            found |= {f"{weights}.{name}": estimate(parts[name]) for name in SCORES}
+            facts |= {f"{weights}.{name}": estimate(parts[name]) for name in SCORES}
             for name in PLACEBOS:
                 value = shares["placebo"].get(name.removeprefix("placebo_"))
-                found[f"{weights}.{name}"] = estimate(value, "no other head to take a mask from")
-    return found
+                facts[f"{weights}.{name}"] = estimate(value, "no other head to take a mask from")
+    return facts
 
 
 WORDS = {

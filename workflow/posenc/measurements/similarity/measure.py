@@ -71,7 +71,7 @@ def measure(
         [intact.token_ids(shard)[keep] for shard, keep in enumerate(tokens.masks)]
     )  # [kept]
     same_document = np.unique(np.stack([tokens.document, token]), axis=1)[0]  # [different tokens]
-    if len(np.unique(same_document)) < len(same_document):  # some document has two of them
+    if len(np.unique(same_document)) < len(same_document):  # a document has two of them
         pairs["same_document"] = same_document_pairs(
             token, tokens.document, count, inside_pair_seed
         )
@@ -157,7 +157,7 @@ def compare(
     """
     x, y = x.astype(np.float64), y.astype(np.float64)
     counts = np.bincount(document)  # [documents]
-    found: dict[str, Any] = {"cka": linear_cka(x, y)}
+    results: dict[str, Any] = {"cka": linear_cka(x, y)}
     columns = {
         "centred": centred_cosines(x, y),
         "standardised": standardised_cosines(x, y),
@@ -166,10 +166,10 @@ def compare(
     for name, values in columns.items():  # [sampled] each
         sums = np.bincount(document, values)  # [documents]
         replicates = ratio_replicates(sums, counts, parameters.bootstrap_samples, seed)
-        found[name] = percentile_interval(
+        results[name] = percentile_interval(
             sums.sum() / counts.sum(), replicates, parameters.confidence
         ).as_json()
-    return found
+    return results
 
 
 def layers(
@@ -183,10 +183,10 @@ def layers(
 ) -> list[dict[str, Any]]:
     """One entry per layer: cosine, nulls and the cosine rescaled by each, with their intervals.
 
-    All are bootstrapped over the same documents, of which a null knows those of each pair: however
-    many pairs are drawn, they are of these documents. A null without pairs is None, and so is what
-    it rescales; so is the latter where all tokens of one id are alike, as at an embedding that has
-    no position, or of one document: above such a null there is no room.
+    All are bootstrapped over the same documents. A null knows the documents of each pair: however
+    many pairs are drawn, they are of these documents. A null without pairs is None, and so is the
+    cosine that it rescales. The latter is also None where all tokens of one id are alike, as at an
+    embedding without position, or all of one document: above such a null there is no room.
     """
     samples, confidence = parameters.bootstrap_samples, parameters.confidence
     n_states = len(token_sd)

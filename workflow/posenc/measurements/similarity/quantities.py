@@ -25,20 +25,20 @@ def similarity(measurement: Mapping[str, Any]) -> Facts:
     share = measurement["same_token_share"]
     alike = "tokens of one id are all alike" if share else "no token is in two documents"
     none = dict.fromkeys(("same_token", "rescaled_same_token"), alike)
-    found: Facts = {key: Number(measurement[key]) for key in COUNTS}
-    found["same_token_share"] = Number(share)
-    found["gaussian.sd"] = Number(measurement["gaussian_null"]["sd"])
+    facts: Facts = {key: Number(measurement[key]) for key in COUNTS}
+    facts["same_token_share"] = Number(share)
+    facts["gaussian.sd"] = Number(measurement["gaussian_null"]["sd"])
     for layer in measurement["layers"]:
         name = layer["name"].replace(" ", "_")
         for key in ("token_sd", "cka"):
-            found[f"{name}.{key}"] = Number(layer[key])
+            facts[f"{name}.{key}"] = Number(layer[key])
         for key in ESTIMATES:
-            found[f"{name}.{key}"] = (
+            facts[f"{name}.{key}"] = (
                 Number(**layer[key])
                 if layer[key]
                 else NotRun(none.get(key, "no document has two different tokens"))
             )
-    return found
+    return facts
 
 
 WORDS = {

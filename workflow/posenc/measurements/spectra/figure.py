@@ -24,7 +24,7 @@ CONDITIONS = 2
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw heat maps, layer by frequency, for each model and condition of the first data set.
 
     Parameters
@@ -43,21 +43,21 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     runs = shown(measurements)
     if not any(run["status"] == "measured" for run in runs):
         reasons = [run["reason"] for run in runs] or ["the study has no spectra"]
-        common.not_run(made.add_subplot(), reasons, 60)
+        common.not_run(canvas.add_subplot(), reasons, 60)
         return
     norms = _norms(runs)
-    grid = made.add_gridspec(len(runs), len(COLUMNS))
+    grid = canvas.add_gridspec(len(runs), len(COLUMNS))
     images: dict[str, object] = {}
     panels: dict[str, list[Axes]] = {"relative_power": [], "locked": []}
     measured = [row for row, run in enumerate(runs) if run["status"] == "measured"]
     first, last = measured[0], measured[-1]
     for row, run in enumerate(runs):
         if run["status"] != "measured":
-            axes = made.add_subplot(grid[row, :])
+            axes = canvas.add_subplot(grid[row, :])
             common.not_run(axes, [f"{_name(run)}: {run['reason']}"], 90)
             continue
         for column, (quantity, key) in enumerate(COLUMNS):
-            axes = made.add_subplot(grid[row, column])
+            axes = canvas.add_subplot(grid[row, column])
             images[key] = _draw_map(axes, run, quantity, key, norms[key])
             panels[key].append(axes)
             if row == first:
@@ -72,13 +72,13 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
                 # Low rows have no room for names along them.
                 upright = {} if len(runs) <= 4 else {"rotation": 0, "ha": "right", "va": "center"}
                 axes.set_ylabel(_name(run).replace(", ", "\n"), **upright)
-    made.supylabel("layer", fontsize=style.font_size)
+    canvas.supylabel("layer", fontsize=style.font_size)
     labels = {
         "relative_power": "share of varying power",
         "locked": "locked share",
     }
     for key, label in labels.items():
-        bar = made.colorbar(
+        bar = canvas.colorbar(
             images[key], ax=panels[key], location="bottom", fraction=0.05, pad=0.02,
             aspect=30 if key == "relative_power" else 9,
             extend="both" if key == "relative_power" else "neither",
@@ -94,14 +94,20 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
 
 def shown(measurements: list[dict]) -> list[dict]:
     """The first conditions of the first data set, model after model."""
-    spectra = [one for one in measurements if one["measurement"] == "spectra"]
-    datasets = common.unique(common.run_of(one)[1] for one in spectra)
-    models = common.unique(common.run_of(one)[0] for one in spectra)
-    found = []
+    spectra = [
+        measurement for measurement in measurements if measurement["measurement"] == "spectra"
+    ]
+    datasets = common.unique(common.run_of(measurement)[1] for measurement in spectra)
+    models = common.unique(common.run_of(measurement)[0] for measurement in spectra)
+    first_runs = []
     for model in models:
-        runs = [one for one in spectra if common.run_of(one)[:2] == (model, datasets[0])]
-        found += runs[:CONDITIONS]
-    return found
+        runs = [
+            measurement
+            for measurement in spectra
+            if common.run_of(measurement)[:2] == (model, datasets[0])
+        ]
+        first_runs += runs[:CONDITIONS]
+    return first_runs
 
 
 def _name(run: dict) -> str:
@@ -124,11 +130,11 @@ def _norms(runs: list[dict]) -> dict[str, Normalize]:
 
 
 def _draw_map(axes: Axes, run: dict, quantity: str, key: str, norm: Normalize) -> QuadMesh:
-    found, frequencies = run["quantities"][quantity], np.array(run["frequencies"])
+    spectrum, frequencies = run["quantities"][quantity], np.array(run["frequencies"])
     if key == "locked":
-        zero, others = [row[0] for row in found[key]], [row[1:] for row in found[key]]
+        zero, others = [row[0] for row in spectrum[key]], [row[1:] for row in spectrum[key]]
     else:
-        zero, others = found["constant_to_varying"], found[key]
+        zero, others = spectrum["constant_to_varying"], spectrum[key]
     step = frequencies[1]
     edges = np.append(frequencies[1:] - step / 2, frequencies[-1] + step / 2)
     # A logarithmic axis has no place for 0: it stands apart, on the left.

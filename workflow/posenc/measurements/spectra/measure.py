@@ -50,7 +50,7 @@ def measure(
         "confidence": parameters.confidence,
         "window": window,
         "documents": len(taken),
-        "windows": sum((one.text.stop - one.text.start) // window for one in taken),
+        "windows": sum((span.text.stop - span.text.start) // window for span in taken),
     }
     shared["tokens"] = shared["windows"] * window
     if len(taken) < 2:
@@ -75,11 +75,11 @@ def measure(
                 bands.add(*pair)
     passed: dict[str, Any] = {"status": "not run", "reason": no_pattern}
     if bands:
-        found = of_bands(parameters, np.stack(bands.distances), len(masks))
-        passed = {"status": "measured", "reason": None, **found}
+        by_band = of_bands(parameters, np.stack(bands.distances), len(masks))
+        passed = {"status": "measured", "reason": None, **by_band}
     return {
         **shared,
-        "first_tokens": sorted({one.text.start - one.start for one in taken}),
+        "first_tokens": sorted({span.text.start - span.start for span in taken}),
         "frequencies": frequencies(window).tolist(),
         "bands": [0.0, *parameters.bands, 0.5],
         "chance_before_correction": 1 / len(taken),
@@ -109,13 +109,13 @@ def of_bands(parameters: Spectra, distances: NDArray[np.float64], bands: int) ->
 
 
 def pieces(parameters: Spectra, store: ActivationStore) -> list[Piece]:
-    """The documents that have a window, of the first ones that are asked for."""
+    """The documents that have a window, among the first ones that are asked for."""
     table = store.documents
     last = len(table) if parameters.documents is None else min(parameters.documents, len(table))
     shards, starts, lengths = (
         table[name].to_numpy()[:last] for name in ("shard", "start", "length")
     )  # [documents] each
-    found = []
+    taken = []
     for shard in np.unique(shards):
         special = store.special_mask(int(shard))  # [tokens of the shard]
         for start, length in zip(starts[shards == shard], lengths[shards == shard], strict=True):
@@ -124,8 +124,8 @@ def pieces(parameters: Spectra, store: ActivationStore) -> list[Piece]:
             if windows:
                 begin = int(start + text[0])
                 end = int(begin + windows * parameters.window)
-                found.append(Piece(int(shard), int(start), slice(begin, end)))
-    return found
+                taken.append(Piece(int(shard), int(start), slice(begin, end)))
+    return taken
 
 
 def read(
@@ -152,7 +152,7 @@ def read(
 
 
 def why_no_pattern(store: ActivationStore) -> str | None:
-    """Why a condition's attention is more than queries and keys, if it is."""
+    """Why a condition's attention is more than queries and keys; None if it is not."""
     spec = store.metadata.get("condition") or {}
     if spec.get("mask") is not None:
         return "the condition's mask acts on attention, which queries and keys alone do not show"
@@ -178,7 +178,7 @@ def summary(parameters: Spectra, powers: Powers, quantity: str) -> dict[str, Any
         moving = varying[:, layer].sum(axis=1)  # [documents]
         shares.append(estimate(parameters, varying[:, layer], moving))
         constant.append(estimate(parameters, by_band[:, layer, 0], whole))
-    found = {
+    results = {
         "power": rounded(mean),
         "relative_power": rounded(mean[:, 1:] / mean[:, 1:].sum(axis=1, keepdims=True)),
         "constant_to_varying": rounded(mean[:, 0] / mean[:, 1:].sum(axis=1)),
@@ -186,7 +186,7 @@ def summary(parameters: Spectra, powers: Powers, quantity: str) -> dict[str, Any
         "band_shares": shares,
         "locked": rounded(powers.locked()),
     }
-    return found if quantity == "hidden_states" else {**found, "heads": rounded(power)}
+    return results if quantity == "hidden_states" else {**results, "heads": rounded(power)}
 
 
 def estimate(parameters: Spectra, numerators: NDArray, denominators: NDArray) -> Any:
@@ -209,7 +209,7 @@ def rounded(values: ArrayLike) -> Any:
     """Nested lists of numbers with 6 significant digits."""
     values = np.asarray(values, np.float64)
     if values.ndim:
-        return [rounded(one) for one in values]
+        return [rounded(value) for value in values]
     return float(f"{float(values):.6g}")
 
 

@@ -17,34 +17,34 @@ SPECTRA = (
 )
 
 
-def spectra(one: Mapping[str, Any]) -> dict[str, Entry]:
+def spectra(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     """Shares of power by band, and what losing a band does, in the second layer.
 
     Bands between the lowest and the highest count as the middle one.
     """
-    found: dict[str, Entry] = {}
-    last = len(one["bands"]) - 2
+    facts: dict[str, Entry] = {}
+    last = len(measurement["bands"]) - 2
     places = dict(zip(BANDS, (0, min(1, last), last), strict=True))
     for quantity in ("hidden_states", "keys"):
-        shares = one["quantities"][quantity]["band_shares"]
+        shares = measurement["quantities"][quantity]["band_shares"]
         layer = min(1, len(shares) - 1)
         for band, place in places.items():
-            found[f"{quantity}.{band}"] = estimate(shares[layer][place])
-    locked = one["quantities"]["keys"]["locked"]
-    found["locked"] = Number(max(locked[0][1:]))
-    passed = one["band_pass"]
+            facts[f"{quantity}.{band}"] = estimate(shares[layer][place])
+    locked = measurement["quantities"]["keys"]["locked"]
+    facts["locked"] = Number(max(locked[0][1:]))
+    passed = measurement["band_pass"]
     for band, place in places.items():
-        found[f"without.{band}"] = (
+        facts[f"without.{band}"] = (
             NotRun(passed["reason"])
             if passed["status"] != "measured"
             else estimate(passed["left_out"][min(1, len(passed["left_out"]) - 1)][place])
         )
-    found["uniform"] = (
+    facts["uniform"] = (
         NotRun(passed["reason"])
         if passed["status"] != "measured"
         else estimate(passed["uniform"][min(1, len(passed["uniform"]) - 1)])
     )
-    return found
+    return facts
 
 
 WORDS = {

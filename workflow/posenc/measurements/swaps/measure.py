@@ -92,7 +92,7 @@ def forms_of(parameters: Swaps, text: Tokens, texts: list[str], max_tokens: int)
         ids = np.array(text.ids[number])[kept]  # [tokens]
         words = token_words(texts[number], *(column[number][kept] for column in columns))
         can = places(ids, words, parameters.distances)  # [places]
-        # Of its own, so that a document's swaps are the same whatever others are read.
+        # A document's own, so that its swaps are the same whatever others are read.
         generator = np.random.default_rng([parameters.seed, number])
         chosen = generator.permutation(can)[: parameters.swaps]  # [swaps]
         if len(chosen):
@@ -114,8 +114,10 @@ def losses(
     """Losses in nats of each sequence's tokens 1, 2, ...; 0 where a shorter one has none."""
     ids, column = [form.ids for form in forms], list(conditions)
     nll = np.zeros((len(forms), len(conditions), max(map(len, ids)) - 1))
-    for name, row, found in losses_shown(network, ids, conditions, learned, BATCH_TOKENS, "swaps"):
-        nll[row, column.index(name), : len(found)] = found
+    for name, row, token_nll in losses_shown(
+        network, ids, conditions, learned, BATCH_TOKENS, "swaps"
+    ):
+        nll[row, column.index(name), : len(token_nll)] = token_nll
     return nll
 
 
@@ -131,7 +133,8 @@ def results(job: Job, forms: list[Form], nll: Floats) -> list[dict[str, Any]]:
             "condition": name,
             "spec": dumped(job.conditions[name]),
             "distances": [
-                {"distance": distance, **found[column]} for distance, found in by_distance.items()
+                {"distance": distance, **by_condition[column]}
+                for distance, by_condition in by_distance.items()
             ],
         }
         for column, name in enumerate(names)

@@ -17,18 +17,18 @@ SWAPS = tuple(
 )
 
 
-def swaps(one: Mapping[str, Any]) -> dict[str, Entry]:
+def swaps(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     """Preference for a text over its swapped form, of the nearest words and of the furthest."""
-    entries = {entry["condition"]: entry["distances"] for entry in one["conditions"]}
-    found: dict[str, Entry] = {}
+    entries = {entry["condition"]: entry["distances"] for entry in measurement["conditions"]}
+    facts: dict[str, Entry] = {}
     for condition in with_spoken((*UNDER, "single_token"), entries):
         at = sorted(entries.get(condition, ()), key=lambda entry: entry["distance"])
         reason = "the intact model has no margin that it loses"
         if not at:
             at, reason = [dict.fromkeys(ORDER)], NOT_EVALUATED
         for where, entry in (("", at[0]), ("far.", at[-1])):
-            found |= {f"{condition}.{where}{part}": estimate(entry[part], reason) for part in ORDER}
-    return found
+            facts |= {f"{condition}.{where}{part}": estimate(entry[part], reason) for part in ORDER}
+    return facts
 
 
 WORDS = {

@@ -14,7 +14,7 @@ MOST_PANELS = 4
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw the cost of taking positions away by class of token, a panel per model and data set.
 
     Parameters
@@ -28,28 +28,28 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     Means with their intervals; filled as they are, hollow adjusted for the other classes.
     """
     shown = common.measured(
-        made, evaluated.of_kind(measurements, "token_classes"), "no losses were broken down"
+        canvas, evaluated.of_kind(measurements, "token_classes"), "no losses were broken down"
     )
     if not shown:
         return
     firsts: dict[tuple[str, str], dict] = {}
-    for one in shown:
-        firsts.setdefault((one["positions"], one["run"]["dataset"]), one)
+    for measurement in shown:
+        firsts.setdefault((measurement["positions"], measurement["run"]["dataset"]), measurement)
     drawn = list(firsts.values())[:MOST_PANELS]
     rows = _rows(drawn)
     first = None
-    for place, one in enumerate(drawn):
-        axes = made.add_subplot(1, len(drawn), place + 1, sharey=first)
-        axes.set_title(evaluated.panel_title(one))
-        _costs(axes, one, rows, style)
+    for place, measurement in enumerate(drawn):
+        axes = canvas.add_subplot(1, len(drawn), place + 1, sharey=first)
+        axes.set_title(evaluated.panel_title(measurement))
+        _costs(axes, measurement, rows, style)
         first = evaluated.share_rows(axes, [(name, factor is None) for factor, name in rows], first)
-    made.supxlabel("cost in nats per token", fontsize=style.font_size)
-    common.legend_above(made, made.axes, columns=2)
+    canvas.supxlabel("cost in nats per token", fontsize=style.font_size)
+    common.legend_above(canvas, canvas.axes, columns=2)
 
 
-def _levels(one: dict) -> dict[tuple[str, str], dict]:
+def _levels(measurement: dict) -> dict[tuple[str, str], dict]:
     """What was measured of each class, by its factor and name."""
-    entries = {entry["condition"]: entry for entry in one["conditions"]}
+    entries = {entry["condition"]: entry for entry in measurement["conditions"]}
     factors = entries[WITHOUT]["factors"] if WITHOUT in entries else []
     return {
         (factor["factor"], level["class"]): level
@@ -59,28 +59,28 @@ def _levels(one: dict) -> dict[tuple[str, str], dict]:
 
 
 def _rows(drawn: list[dict]) -> list[tuple[str | None, str]]:
-    """Headings, without a factor, and classes that one measurement has at least."""
-    of_all = [_levels(one) for one in drawn]
-    found: dict[str, list[str]] = {}
+    """Headings, without a factor, and the classes that at least one measurement has."""
+    of_all = [_levels(measurement) for measurement in drawn]
+    by_factor: dict[str, list[str]] = {}
     for factor, name in of_all[0]:
-        names = found.setdefault(factor, [])
-        if any(one[factor, name]["mean"] is not None for one in of_all if one):
+        names = by_factor.setdefault(factor, [])
+        if any(levels[factor, name]["mean"] is not None for levels in of_all if levels):
             names.append(name)
     return [
         row
-        for factor, names in found.items()
+        for factor, names in by_factor.items()
         for row in ((None, factor), *((factor, name) for name in names))
     ]
 
 
-def _costs(axes: Axes, one: dict, rows: list[tuple[str | None, str]], style: Style) -> None:
-    entries = {entry["condition"]: entry for entry in one["conditions"]}
+def _costs(axes: Axes, measurement: dict, rows: list[tuple[str | None, str]], style: Style) -> None:
+    entries = {entry["condition"]: entry for entry in measurement["conditions"]}
     if WITHOUT not in entries:
         common.not_run(axes, ["the study does not take positions away"], 20)
         return
     axes.axvline(0, color=common.GREY, lw=0.7)
     axes.axvline(entries[WITHOUT]["delta_nll"]["value"], color=common.GREY, ls=":", lw=0.9)
-    levels = _levels(one)
+    levels = _levels(measurement)
     looks = (("mean", "as it is", -STEP, True), ("adjusted", "adjusted", STEP, False))
     for row, place in enumerate(rows):
         for key, label, offset, is_filled in looks:

@@ -1,12 +1,11 @@
 """Which tokens pay when positions are taken away? Loss by class of token (A1, F1).
 
 Each token has a class by its word (punctuation, function word, content word, continuation of a
-word), by how long ago it was there before, by its place in its sentence and in its document, and
-by the surprisal that a trigram has, learned from other documents of the same data set. What a
-condition costs is given per class, and once more from a linear model of all classes at once with
-the documents taken out, so that punctuation, say, is not blamed for standing at the end of
-sentences. Classes that are permuted among the tokens of a document are the control: they explain
-nothing.
+word), by how long ago it last occurred, by its place in its sentence and in its document, and by
+its surprisal for a trigram learned from other documents of the same data set. What a condition
+costs is given per class, and once more from a linear model of all classes at once with the
+documents taken out, so that punctuation, say, is not blamed for standing at the end of sentences.
+Classes that are permuted among the tokens of a document are the control: they explain nothing.
 """
 
 from __future__ import annotations
@@ -66,19 +65,19 @@ def measure(
     if not job.reading.is_decoder:
         return not_run("no language-model head", parameters)
     longest = min(parameters.tokens + int(text.metadata["bos"]), job.reading.max_tokens)
-    ids = [np.array(one)[:longest] for one in text.ids]  # [documents] of [tokens]
+    ids = [np.array(token_ids)[:longest] for token_ids in text.ids]  # [documents] of [tokens]
     read = [number for number in range(0, len(ids), parameters.every) if len(ids[number]) > 1]
     if len(read) < 2:
         return not_run("too few documents have two tokens", parameters)
     columns = [text.table[name].to_pylist() for name in ("starts", "ends", "special")]
     classes = []
     for number in read:
-        starts, ends, special = (np.array(one[number][:longest]) for one in columns)
+        starts, ends, special = (np.array(column[number][:longest]) for column in columns)
         classes.append(classes_of(texts[number], ids[number], starts, ends, special))
     codes = np.concatenate(classes)  # [tokens, factors but the last]
     size = architecture(network).vocabulary_size
     surprisal = np.concatenate(surprisals(ids, read, size))  # [tokens]
-    document = np.repeat(np.arange(len(read)), [len(one) for one in classes])  # [tokens]
+    document = np.repeat(np.arange(len(read)), [len(rows) for rows in classes])  # [tokens]
     counted = (codes >= 0).all(axis=1)  # [tokens]
     quarter = levels_of(surprisal, np.quantile(surprisal[counted], QUARTERS))  # [tokens]
     codes = np.column_stack([codes, quarter])[counted]  # [counted, factors]
@@ -105,20 +104,22 @@ def surprisals(ids: list[Integers], read: list[int], vocabulary: int) -> list[Fl
     read
         Numbers of the documents that are scored.
     vocabulary
-        Tokens that there are.
+        Its size, in tokens.
 
     Returns
     -------
     float64 [tokens - 1] of each document that is read.
     """
-    found = {}
+    by_number = {}
     for half in {number % 2 for number in read}:
         others = ids[1 - half :: 2]
-        model = KneserNey(np.concatenate(others), [len(one) for one in others], vocabulary, ORDER)
+        model = KneserNey(
+            np.concatenate(others), [len(document) for document in others], vocabulary, ORDER
+        )
         for number in read:
             if number % 2 == half:
-                found[number] = model.token_nll(ids[number], [len(ids[number])])
-    return [found[number] for number in read]
+                by_number[number] = model.token_nll(ids[number], [len(ids[number])])
+    return [by_number[number] for number in read]
 
 
 def classes_of(
@@ -154,12 +155,12 @@ def losses(
 ) -> Floats:
     """Losses in nats of the tokens 1, 2, ... of all documents in turn, [tokens, conditions]."""
     column = list(job.conditions)
-    ends = np.cumsum([len(one) - 1 for one in documents])  # [documents]
+    ends = np.cumsum([len(ids) - 1 for ids in documents])  # [documents]
     nll = np.zeros((ends[-1], len(column)))  # [tokens, conditions]
-    for name, row, found in losses_shown(
+    for name, row, token_nll in losses_shown(
         network, documents, job.conditions, learned, BATCH_TOKENS, "classes"
     ):
-        nll[ends[row] - len(found) : ends[row], column.index(name)] = found
+        nll[ends[row] - len(token_nll) : ends[row], column.index(name)] = token_nll
     return nll
 
 
@@ -193,25 +194,25 @@ def results(job: Job, codes: Integers, document: Integers, nll: Floats) -> dict[
         if column == intact:
             continue
         cost = nll[:, column] - nll[:, intact]  # [tokens]
-        found = sums.effects(cost, **bootstrap(parameters))
+        effects = sums.effects(cost, **bootstrap(parameters))
         entries.append(
             {
                 "condition": name,
                 "spec": dumped(job.conditions[name]),
                 "delta_nll": means.of(np.subtract, column, intact).as_json(),
-                "explained": found.explained,
-                "permuted": float(np.mean([one.explained(cost) for one in shuffled])),
-                "factors": by_factor(sums, found, is_lost(means, intact, column)),
+                "explained": effects.explained,
+                "permuted": float(np.mean([permuted.explained(cost) for permuted in shuffled])),
+                "factors": by_factor(sums, effects, is_lost(means, intact, column)),
             }
         )
     return {"intact": means.of(lambda own: own, intact).as_json(), "conditions": entries}
 
 
-def by_factor(sums: ClassSums, found: Effects, has_share: bool) -> list[dict[str, Any]]:
+def by_factor(sums: ClassSums, effects: Effects, has_share: bool) -> list[dict[str, Any]]:
     """One entry per factor, with one per class; without shares where nothing is lost."""
     entries, place = [], 0
     estimates: dict[str, list[Any]] = {
-        key: getattr(found, key).as_json() for key in ("mean", "adjusted", "share")
+        key: getattr(effects, key).as_json() for key in ("mean", "adjusted", "share")
     }  # of [classes]
     if not has_share:
         estimates["share"] = [None] * len(sums.known)
@@ -231,8 +232,8 @@ def by_factor(sums: ClassSums, found: Effects, has_share: bool) -> list[dict[str
         entries.append(
             {
                 "factor": factor,
-                "alone": float(found.alone[number]),
-                "unique": float(found.unique[number]),
+                "alone": float(effects.alone[number]),
+                "unique": float(effects.unique[number]),
                 "classes": levels,
             }
         )

@@ -32,15 +32,15 @@ TOKEN_CLASSES = (
 )  # fmt: skip
 
 
-def token_classes(one: Mapping[str, Any]) -> dict[str, Entry]:
+def token_classes(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     """Costs by class of token and condition."""
-    entries = {entry["condition"]: entry for entry in one["conditions"]}
-    found: dict[str, Entry] = {part: Number(one[part]) for part in ("documents", "tokens")}
+    entries = {entry["condition"]: entry for entry in measurement["conditions"]}
+    facts: dict[str, Entry] = {part: Number(measurement[part]) for part in ("documents", "tokens")}
     for condition in with_spoken(PAYING, entries):
         entry = entries.get(condition, {"factors": []})
         few = "too few documents have such a token, or nothing is lost"
         lacking = few if entry["factors"] else NOT_EVALUATED
-        found |= {f"{condition}.{part}": estimate(entry.get(part), lacking) for part in OF_COSTS}
+        facts |= {f"{condition}.{part}": estimate(entry.get(part), lacking) for part in OF_COSTS}
         classes = {
             (factor["factor"], level["class"]): level
             for factor in entry["factors"]
@@ -48,11 +48,11 @@ def token_classes(one: Mapping[str, Any]) -> dict[str, Entry]:
         }
         for name, place in CLASSES.items():
             level = classes.get(place, {})
-            found |= {
+            facts |= {
                 f"{condition}.{name}.{part}": estimate(level.get(part), lacking)
                 for part in OF_CLASSES
             }
-    return found
+    return facts
 
 
 WORDS = {

@@ -15,7 +15,7 @@ CHOICES = {"strongest": "that cost most", "random": "at random", "weakest": "tha
 
 
 @common.drawing
-def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
+def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style) -> None:
     """Draw the cost of each head, and of sets of heads, of the first model on its first text.
 
     Parameters
@@ -29,26 +29,26 @@ def draw(made: Canvas, measurements: list[dict], figure: Figure, style: Style) -
     that lose rotation together, on documents that had no part in the choice of heads.
     """
     measured = common.measured(
-        made, of_kind(measurements, "unrotated_heads"), "no rotary model was examined"
+        canvas, of_kind(measurements, "unrotated_heads"), "no rotary model was examined"
     )
     if not measured:
         return
-    dataset, (one, *_) = next(iter(by_dataset(measured).items()))
-    costs, sets = made.subplots(1, 2, width_ratios=(3, 2))
-    _map(made, costs, one)
-    _sets(sets, one, style)
-    names = (one["run"]["model"], dataset)
-    made.suptitle(", ".join(map(common.display, names)), fontsize=style.font_size)
+    dataset, (measurement, *_) = next(iter(by_dataset(measured).items()))
+    costs, sets = canvas.subplots(1, 2, width_ratios=(3, 2))
+    _map(canvas, costs, measurement)
+    _sets(sets, measurement, style)
+    names = (measurement["run"]["model"], dataset)
+    canvas.suptitle(", ".join(map(common.display, names)), fontsize=style.font_size)
 
 
-def costs_of(one: dict) -> np.ndarray:
+def costs_of(measurement: dict) -> np.ndarray:
     """What each head costs, in nats per token: [n_heads, n_layers]."""
-    values = [entry["delta_nll"]["value"] for entry in one["heads"]]
-    return np.reshape(values, (one["n_layers"], one["n_heads"])).T
+    values = [entry["delta_nll"]["value"] for entry in measurement["heads"]]
+    return np.reshape(values, (measurement["n_layers"], measurement["n_heads"])).T
 
 
-def _map(made: Canvas, axes: Axes, one: dict) -> None:
-    values = costs_of(one)
+def _map(canvas: Canvas, axes: Axes, measurement: dict) -> None:
+    values = costs_of(measurement)
     largest = np.abs(values).max()
     image = axes.imshow(values, aspect="auto", cmap="RdBu_r", vmin=-largest, vmax=largest)
     axes.set_xlabel("layer")
@@ -56,14 +56,14 @@ def _map(made: Canvas, axes: Axes, one: dict) -> None:
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(8, integer=True))
     axes.spines[:].set_visible(False)
-    bar = made.colorbar(image, ax=axes, location="top", aspect=30, pad=0.02)
+    bar = canvas.colorbar(image, ax=axes, location="top", aspect=30, pad=0.02)
     bar.set_label("lost without rotation of one head (nats per token)")
     bar.outline.set_linewidth(0.4)
 
 
-def _sets(axes: Axes, one: dict, style: Style) -> None:
+def _sets(axes: Axes, measurement: dict, style: Style) -> None:
     for place, (choice, label) in enumerate(CHOICES.items()):
-        entries = [entry for entry in one["sets"] if entry["choice"] == choice]
+        entries = [entry for entry in measurement["sets"] if entry["choice"] == choice]
         counts = [entry["count"] for entry in entries]
         curve(
             axes, counts, [entry["share"] for entry in entries], color=style.palette[place],
@@ -73,7 +73,7 @@ def _sets(axes: Axes, one: dict, style: Style) -> None:
     axes.set_xscale("log")
     axes.set_xticks(counts, [str(count) for count in counts])
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlabel(f"heads without rotation, of {len(one['heads'])}")
+    axes.set_xlabel(f"heads without rotation, of {len(measurement['heads'])}")
     axes.set_ylabel("share of what all heads lose")
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=1)
 

@@ -84,12 +84,12 @@ def measure(parameters: UnrotatedHeads, network: Any, text: Tokens) -> dict[str,
     is_tried = np.arange(len(documents)) % 2 == 1
     tokens = np.array([len(ids) - 1 for ids in documents])  # [documents]
     ranking, trial = (
-        (nll[some, -every.size :] - nll[some, :1]).sum(axis=0) / tokens[some].sum()
-        for some in (~is_tried, is_tried)
+        (nll[half, -every.size :] - nll[half, :1]).sum(axis=0) / tokens[half].sum()
+        for half in (~is_tried, is_tried)
     )  # [heads] each: nats per token
     sets = list(together(parameters, ranking, shape))
-    tried = [ids for ids, is_one in zip(documents, is_tried, strict=True) if is_one]
-    of_sets = losses(network, tried, [choice for one in sets for choice in one.choices])
+    tried = [ids for ids, is_chosen in zip(documents, is_tried, strict=True) if is_chosen]
+    of_sets = losses(network, tried, [choice for group in sets for choice in group.choices])
     return {
         "documents": len(documents),
         "tokens": int(tokens.sum()),
@@ -123,9 +123,9 @@ def together(
         drawn = [generator.permutation(len(order))[:count] for _ in range(parameters.draws)]
         places = {"strongest": [order[:count]], "weakest": [order[::-1][:count]], "random": drawn}
         for how, own in places.items():
-            yield Together(how, count, [Choice(among(shape, one)) for one in own])
+            yield Together(how, count, [Choice(among(shape, heads)) for heads in own])
         for how in ("strongest", "random"):
-            kept = [Choice(~among(shape, one)) for one in places[how]]
+            kept = [Choice(~among(shape, heads)) for heads in places[how]]
             yield Together(f"only_{how}", count, kept)
 
 
@@ -137,7 +137,7 @@ def losses(network: Any, documents: list[list[int]], choices: Sequence[Choice]) 
     lengths = np.array([len(ids) for ids in documents])
     # Neighbours of equal length share calls.
     order = np.argsort(lengths, kind="stable").tolist()
-    found = np.zeros((len(documents), len(choices)))
+    sums = np.zeros((len(documents), len(choices)))
     total = int(lengths.sum()) * len(choices)
     with tqdm(total=total, unit="token", desc="heads", mininterval=5) as progress:
         for pack in packs_of(lengths, order, BATCH_TOKENS):
@@ -146,9 +146,11 @@ def losses(network: Any, documents: list[list[int]], choices: Sequence[Choice]) 
             for column, choice in enumerate(choices):
                 last = states_unrotated(network, ids, inputs, *choice)  # [tokens, d_model]
                 own = document_losses(network, last, ids)  # [tokens - 1] each
-                found[pack.documents, column] = [one.sum(dtype=np.float64) for one in own]
+                sums[pack.documents, column] = [
+                    document_nll.sum(dtype=np.float64) for document_nll in own
+                ]
                 progress.update(pack.tokens)
-    return found
+    return sums
 
 
 def alone_results(
@@ -178,23 +180,23 @@ def set_results(
     tokens: NDArray[np.int64],  # [tried]
 ) -> list[dict[str, Any]]:
     """What sets of heads cost together, and as a share of what all cost; means over draws."""
-    edges = np.cumsum([0, *(len(one.choices) for one in sets)])
+    edges = np.cumsum([0, *(len(group.choices) for group in sets)])
     columns = [nll[:, edges[k] : edges[k + 1]].mean(axis=1) for k in range(len(sets))]
     means = PairedMeans(np.column_stack([ends, *columns]), tokens, **bootstrap(parameters))
     return [
         {
-            "choice": one.how,
-            "count": one.size,
-            "draws": len(one.choices),
+            "choice": group.how,
+            "count": group.size,
+            "draws": len(group.choices),
             "delta_nll": means.of(np.subtract, column, 0).as_json(),
             "share": means.of(share, column, 0, 1).as_json(),
         }
-        for column, one in enumerate(sets, start=2)
+        for column, group in enumerate(sets, start=2)
     ]
 
 
 def share(own: Floats, intact: Floats, without: Floats) -> Floats:
-    """Which part of the loss without any rotation is there already."""
+    """Which part of what is lost without any rotation is lost already."""
     return (own - intact) / (without - intact)
 
 

@@ -16,24 +16,24 @@ UNROTATED_HEADS = (
 )  # fmt: skip
 
 
-def unrotated_heads(one: Mapping[str, Any]) -> dict[str, Entry]:
+def unrotated_heads(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     """What all heads, the head that costs most, keys and sets of heads lose without rotation."""
-    most = max(one["heads"], key=lambda entry: entry["delta_nll"]["value"])
-    found: dict[str, Entry] = {
-        "documents": Number(one["documents"]),
-        "tokens": Number(one["tokens"]),
-        "all": estimate(one["all"]),
-        "agreement": Number(one["agreement_of_halves"]),
-        "above_zero": Number(sum(entry["delta_nll"]["low"] > 0 for entry in one["heads"])),
+    most = max(measurement["heads"], key=lambda entry: entry["delta_nll"]["value"])
+    facts: dict[str, Entry] = {
+        "documents": Number(measurement["documents"]),
+        "tokens": Number(measurement["tokens"]),
+        "all": estimate(measurement["all"]),
+        "agreement": Number(measurement["agreement_of_halves"]),
+        "above_zero": Number(sum(entry["delta_nll"]["low"] > 0 for entry in measurement["heads"])),
         "head": estimate(most["delta_nll"]),
         "head.layer": Number(most["layer"]),
         "head.index": Number(most["head"]),
     }
-    found |= {f"key_{entry['key']}": estimate(entry["delta_nll"]) for entry in one["keys"]}
-    for entry in one["sets"]:
+    facts |= {f"key_{entry['key']}": estimate(entry["delta_nll"]) for entry in measurement["keys"]}
+    for entry in measurement["sets"]:
         for part in ("delta_nll", "share"):
-            found[f"{entry['choice']}.{entry['count']}.{part}"] = estimate(entry.get(part))
-    return found
+            facts[f"{entry['choice']}.{entry['count']}.{part}"] = estimate(entry.get(part))
+    return facts
 
 
 WORDS = {

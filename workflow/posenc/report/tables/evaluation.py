@@ -27,12 +27,12 @@ from posenc.report.tables.cells import (
 def _headline(results: Results) -> list[Mapping[str, Any]]:
     """Measured conditions of the first decoder, a data set each."""
     model = keys.model_roles(results.study)["decoder"]
-    return [one for one in results.of("conditions") if one["run"]["model"] == model]
+    return [run for run in results.of("conditions") if run["run"]["model"] == model]
 
 
 def _lacking(results: Results) -> str:
     """Why there is no decoder to speak of."""
-    reasons = [one["reason"] for one in _headline(results) if one["reason"]]
+    reasons = [run["reason"] for run in _headline(results) if run["reason"]]
     return escape("; ".join(dict.fromkeys(reasons)) or "no decoder in this study")
 
 
@@ -44,9 +44,9 @@ def _columns(
     entries: Sequence[Entry | None], decimals: int | None = None, with_interval: bool = True
 ) -> tuple[list[list[str]], str]:
     """A column of numbers and, beside it, one of their intervals; the format of the first."""
-    found = [_number(entry) for entry in entries]
-    cells, form = column(found, decimals)
-    return [cells, intervals(found, decimals)] if with_interval else [cells], form
+    numbers = [_number(entry) for entry in entries]
+    cells, form = column(numbers, decimals)
+    return [cells, intervals(numbers, decimals)] if with_interval else [cells], form
 
 
 def _transposed(columns: Iterable[Sequence[str]]) -> list[list[str]]:
@@ -64,8 +64,8 @@ def conditions_table(results: Results) -> dict[str, Any]:
     }
     order = [name for names in named.values() for name in names]
     columns, formats = [[display(name) for name in order]], []
-    for found in facts:
-        here = [found.get(name, {}) for name in order]
+    for by_condition in facts:
+        here = [by_condition.get(name, {}) for name in order]
         changes = [
             None if n == keys.INTACT else e.get("delta_nll")
             for n, e in zip(order, here, strict=True)
@@ -75,13 +75,13 @@ def conditions_table(results: Results) -> dict[str, Any]:
             None if n in (keys.INTACT, "zero") else e.get("recovered")
             for n, e in zip(order, here, strict=True)
         ]
-        made = [
+        parts = [
             _columns([entry.get("perplexity") for entry in here]),
             _columns(changes, decimals),
             _columns(shares, 3, with_interval=False),
         ]
-        columns += [cells for cells_here, _ in made for cells in cells_here]
-        formats.append([form for _, form in made])
+        columns += [cells for cells_here, _ in parts for cells in cells_here]
+        formats.append([form for _, form in parts])
     rows = iter(_transposed(columns))
     return {
         "datasets": [f"{display(run['run']['dataset'])}: {size([run])}" for run in runs],
@@ -119,9 +119,9 @@ def recovery_table(results: Results) -> dict[str, Any]:
     """Share of the lost log-perplexity that masks recover, by data set and decoder."""
     study = results.study["study"]
     decoders = keys.decoders(results.study)
-    found = {
-        (one["run"]["model"], one["run"]["dataset"]): condition_facts(one)
-        for one in results.of("conditions")
+    facts = {
+        (run["run"]["model"], run["run"]["dataset"]): condition_facts(run)
+        for run in results.of("conditions")
     }
     specs = results.study["conditions"]
     names = [
@@ -129,15 +129,15 @@ def recovery_table(results: Results) -> dict[str, Any]:
     ]
     blocks, whole = [], []
     for dataset in study["datasets"]:
-        places = [found.get((model, dataset), {}) for model in decoders]
+        places = [facts.get((model, dataset), {}) for model in decoders]
         shares = [[place.get(name, {}).get("recovered") for place in places] for name in names]
         kept = [(n, s) for n, s in zip(names, shares, strict=True) if any(map(_number, s))]
         lost = [s for row in shares for s in row if isinstance(s, NotRun)]
         reason = escape(lost[0].reason) if lost else "no mask in this study"
         sized = [
-            one
-            for one in results.of("conditions")
-            if one["run"]["dataset"] == dataset and one["run"]["model"] in decoders
+            run
+            for run in results.of("conditions")
+            if run["run"]["dataset"] == dataset and run["run"]["model"] in decoders
         ]
         title = f"{display(dataset)}: {size(sized)}" if kept else display(dataset)
         blocks.append((title, len(kept), None if kept else reason))
@@ -205,32 +205,32 @@ def ranges(versions: Mapping[str, Any], semantics: str) -> list[dict[str, str]]:
         ``implementation``, ``first`` and ``last`` version of each unbroken range: of the linear
         mask, or of the four-dimensional one for the semantics that only it reaches.
     """
-    run = [one for one in versions["versions"] if one["status"] == "run"]
+    run = [release for release in versions["versions"] if release["status"] == "run"]
     mask = "4-D log" if semantics == "log_mask" else "linear 0.1"
     implementations = dict.fromkeys(
         case["implementation"]
-        for one in run
-        for case in one["cases"]
+        for release in run
+        for case in release["cases"]
         if case["model"] == "gpt2" and "output_attentions" not in case["implementation"]
     )
-    found = []
+    spans = []
     for implementation in implementations:
         is_open = False
-        for one in run:
+        for release in run:
             cases = [
                 case
-                for case in one["cases"]
+                for case in release["cases"]
                 if (case["model"], case["implementation"], case["mask"])
                 == ("gpt2", implementation, mask)
             ]
             agrees = bool(cases) and all(semantics in case["agrees_with"] for case in cases)
             if agrees and is_open:
-                found[-1]["last"] = one["version"]
+                spans[-1]["last"] = release["version"]
             elif agrees:
-                version = one["version"]
-                found.append({"implementation": implementation, "first": version, "last": version})
+                version = release["version"]
+                spans.append({"implementation": implementation, "first": version, "last": version})
             is_open = agrees
-    return found
+    return spans
 
 
 def semantics_table(results: Results) -> dict[str, Any]:
@@ -243,9 +243,9 @@ def semantics_table(results: Results) -> dict[str, Any]:
         row = _row(spec)
         if row is not None and spec.get("position") == "zero" and row not in rows:
             rows[row] = name
-    found = [facts.get(name, {}) for name in rows.values()]
-    values, form = column([_number(entry.get("perplexity")) for entry in found])
-    changes = [_number(entry.get("delta_nll_without")) for entry in found]
+    entries = [facts.get(name, {}) for name in rows.values()]
+    values, form = column([_number(entry.get("perplexity")) for entry in entries])
+    changes = [_number(entry.get("delta_nll_without")) for entry in entries]
     decimals = shared_decimals(changes, most=3)
     differences, difference_form = column(changes, decimals)
     return {
@@ -254,8 +254,8 @@ def semantics_table(results: Results) -> dict[str, Any]:
                 "key": row,
                 "name": display(name),
                 "ranges": [
-                    {key: escape(value) for key, value in one.items()}
-                    for one in ranges(results.versions, row)
+                    {key: escape(value) for key, value in span.items()}
+                    for span in ranges(results.versions, row)
                 ],
                 "cells": [
                     value,
@@ -279,13 +279,13 @@ def anisotropy_table(results: Results) -> dict[str, Any]:
         for run in results.of("similarity")
         if run["run"]["condition"] != keys.INTACT and run["status"] == "measured"
     ]
-    found = [numbers_of(run) for run in runs]
+    facts = [numbers_of(run) for run in runs]
     columns = [
         [display(run["run"][part]) for run in runs] for part in ("model", "dataset", "condition")
     ]
     formats = []
     for name in ("cosine", "rescaled", "centred", "standardised", "cka", "retrieval"):
-        entries = [one[f"last.{name}"] for one in found]
+        entries = [values[f"last.{name}"] for values in facts]
         with_interval = name in ("centred", "standardised", "retrieval")
         cells, form = _columns(entries, 3, with_interval)
         columns += cells
@@ -297,8 +297,8 @@ def norms_table(results: Results) -> dict[str, Any]:
     """How much of the position norms tell, and what it costs to take them away."""
     runs = results.of("norms")
     facts = {
-        (one["run"]["model"], one["run"]["dataset"]): condition_facts(one)
-        for one in results.of("conditions")
+        (measurement["run"]["model"], measurement["run"]["dataset"]): condition_facts(measurement)
+        for measurement in results.of("conditions")
     }
     columns = [[display(run["run"][part]) for run in runs] for part in ("model", "dataset")]
     formats = []
@@ -308,11 +308,11 @@ def norms_table(results: Results) -> dict[str, Any]:
         formats.append(form)
     for condition in ("unit_norm", "scaled"):
         here = [facts.get((run["run"]["model"], run["run"]["dataset"]), {}) for run in runs]
-        here = [one.get(condition, {}) for one in here]
-        cells, form = _columns([one.get("last.cosine") for one in here], 3, with_interval=False)
+        here = [by_condition.get(condition, {}) for by_condition in here]
+        cells, form = _columns([entry.get("last.cosine") for entry in here], 3, with_interval=False)
         columns += cells
         formats.append(form)
-        cells, form = _columns([one.get("delta_nll") for one in here], 3)
+        cells, form = _columns([entry.get("delta_nll") for entry in here], 3)
         columns += cells
         formats.append(form)
     return {"rows": _transposed(columns), "formats": formats}
@@ -329,25 +329,29 @@ def _level(level: Mapping[str, Any]) -> dict[str, Number]:
 def reference_table(results: Results) -> dict[str, Any]:
     """Perplexity of the first decoder beside that of models without a network."""
     model = keys.model_roles(results.study)["decoder"]
-    runs = [one for one in results.of("reference") if one["run"]["model"] == model]
+    runs = [
+        measurement
+        for measurement in results.of("reference")
+        if measurement["run"]["model"] == model
+    ]
     levels = {
         run["run"]["dataset"]: {level["level"]: level for level in run["levels"]} for run in runs
     }
-    found: dict[str, dict[str, dict[str, Entry]]] = {dataset: {} for dataset in levels}
+    by_dataset: dict[str, dict[str, dict[str, Entry]]] = {dataset: {} for dataset in levels}
     for run in results.of("perplexity"):
         names = run["run"]
         if names["model"] == model and run["status"] == "measured":
-            found[names["dataset"]][names["condition"]] = numbers_of(run)
+            by_dataset[names["dataset"]][names["condition"]] = numbers_of(run)
     sizes = {run["run"]["dataset"]: size([run]) for run in runs if run["status"] == "measured"}
     shown = list(dict.fromkeys(name for here in levels.values() for name in here))
-    conditions = list(keys.HEADLINE_CONDITIONS) if any(found.values()) else []
+    conditions = list(keys.HEADLINE_CONDITIONS) if any(by_dataset.values()) else []
     columns, formats = [[*map(escape, shown), *map(display, conditions)]], []
     for dataset in levels:
         entries = []
         for name in shown:
             level = levels[dataset].get(name)
             entries.append({} if level is None else _level(level))
-        entries += [found.get(dataset, {}).get(name, {}) for name in conditions]
+        entries += [by_dataset.get(dataset, {}).get(name, {}) for name in conditions]
         perplexities, form = _columns([entry.get("perplexity") for entry in entries])
         bits, bits_form = _columns([e.get("bits_per_byte") for e in entries], 3, False)
         columns += [*perplexities, *bits]

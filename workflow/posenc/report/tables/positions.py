@@ -47,22 +47,22 @@ class Columns:
         with_interval: bool = False,
     ) -> None:
         """A column of numbers, or of text in their place; where wanted, one of their intervals."""
-        found = [entry if isinstance(entry, Number) else None for entry in entries]
-        cells, form = column(found, decimals)
+        numbers = [entry if isinstance(entry, Number) else None for entry in entries]
+        cells, form = column(numbers, decimals)
         cells = [
             f"{{{entry}}}" if isinstance(entry, str) else cell
             for entry, cell in zip(entries, cells, strict=True)
         ]
         self._add(f"S[table-format={form}]", f"{{{head}}}", cells)
         if with_interval:
-            self._add("l", "Interval", intervals(found, decimals))
+            self._add("l", "Interval", intervals(numbers, decimals))
 
     def group(self, title: str, since: int) -> None:
         """Put a title over the columns since a place."""
         self.groups.append((title, len(self.heads) - since))
 
     def made(self, others: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
-        """What the template takes; ``others`` are a name and the reason why it was not run."""
+        """What the template takes; each of ``others`` is a name and why it was not run."""
         rows = [list(row) for row in zip(*self._cells, strict=True)]
         edges, start = [], 1
         for title, count in self.groups:
@@ -81,7 +81,7 @@ class Columns:
 
 
 def _split(runs: Sequence[Mapping], name: str) -> tuple[list[Mapping], list[tuple[str, str]]]:
-    """Those that were measured, and the others with their reasons, each once."""
+    """Runs that were measured, and the others with their reasons, each once."""
     measured = [run for run in runs if run["status"] == "measured"]
     others = [(run["run"][name], run["reason"]) for run in runs if run["status"] != "measured"]
     return measured, list(dict.fromkeys(others))
@@ -100,71 +100,73 @@ def positions_table(results: Results) -> dict[str, Any]:
     """
     runs = results.of("position_embeddings")
     theirs = _published(results)
-    found: list[Mapping[str, Entry | str]] = [*map(numbers_of, runs), *theirs.values()]
+    facts: list[Mapping[str, Entry | str]] = [*map(numbers_of, runs), *theirs.values()]
     names = [*(display(run["subject"]) for run in runs), *theirs]
-    made = Columns()
-    made.words("Table", names)
+    table = Columns()
+    table.words("Table", names)
     for head, key in (("Rows", "rows"), ("Width", "d_model")):
-        made.numbers(head, [one.get(key) for one in found])
-    made.group("", 0)
+        table.numbers(head, [values.get(key) for values in facts])
+    table.group("", 0)
     for title, key in (
         ("Mean absolute error of the position", "mae"),
         (r"Pairs mistaken, in \unit{\percent}", "order_error"),
     ):
-        since = len(made.heads)
+        since = len(table.heads)
         for head, suffix in (("Table", ""), ("SD", "_sd"), ("Random", "_control"),
                              ("SD", "_sd_control")):  # fmt: skip
-            made.numbers(head, [one.get(f"{key}{suffix}") for one in found], 2)
-        made.group(title, since)
-    since = len(made.heads)
+            table.numbers(head, [values.get(f"{key}{suffix}") for values in facts], 2)
+        table.group(title, since)
+    since = len(table.heads)
     for number in ("4", "12"):
-        made.numbers(number, [one.get(f"first_{number}") for one in found], 1)
-        made.numbers("Random", [one.get(f"first_{number}_control") for one in found], 1)
-    made.group(r"Variance in first, \unit{\percent}", since)
-    since = len(made.heads)
-    made.numbers("Table", [one.get("toeplitz") for one in found], 2)
-    made.numbers("Random", [one.get("toeplitz_control") for one in found], 2)
-    made.group("Toeplitz share", since)
-    return made.made()
+        table.numbers(number, [values.get(f"first_{number}") for values in facts], 1)
+        table.numbers("Random", [values.get(f"first_{number}_control") for values in facts], 1)
+    table.group(r"Variance in first, \unit{\percent}", since)
+    since = len(table.heads)
+    table.numbers("Table", [values.get("toeplitz") for values in facts], 2)
+    table.numbers("Random", [values.get("toeplitz_control") for values in facts], 2)
+    table.group("Toeplitz share", since)
+    return table.made()
 
 
 def _published(results: Results) -> dict[str, dict[str, Entry | str]]:
     """Published values of tables of positions, by the row's name: what prints each."""
-    found: dict[str, dict[str, Entry | str]] = {}
+    rows: dict[str, dict[str, Entry | str]] = {}
     for key, value in results.published["values"].items():
         if value.get("table") == "positions":
             name = rf"{escape(value['model'])}, \word{{published}}"
             quantity = value["ours"][0].rpartition(".")[2]
-            found.setdefault(name, {})[quantity] = rf"\published{{{key}}}"
-    return found
+            rows.setdefault(name, {})[quantity] = rf"\published{{{key}}}"
+    return rows
 
 
 def waves_table(results: Results) -> dict[str, Any]:
     """Frequencies and components of each table, and its last rows."""
     runs = results.of("position_embeddings")
-    found = [numbers_of(run) for run in runs]
-    made = Columns()
-    made.words("Table", [display(run["subject"]) for run in runs])
-    made.group("", 0)
-    since = len(made.heads)
+    facts = [numbers_of(run) for run in runs]
+    table = Columns()
+    table.words("Table", [display(run["subject"]) for run in runs])
+    table.group("", 0)
+    since = len(table.heads)
     for head, key in (("Table", "frequency"), ("Random", "frequency_control")):
-        made.numbers(head, [one[key] for one in found], 3)
-    made.group("Median frequency", since)
-    since = len(made.heads)
-    made.numbers("Table", [one["correlation"] for one in found], 2)
-    made.numbers("Shuffled", [one["correlation_shuffled"] for one in found], 2, True)
-    made.group("Correlation with waves", since)
-    since = len(made.heads)
+        table.numbers(head, [values[key] for values in facts], 3)
+    table.group("Median frequency", since)
+    since = len(table.heads)
+    table.numbers("Table", [values["correlation"] for values in facts], 2)
+    table.numbers("Shuffled", [values["correlation_shuffled"] for values in facts], 2, True)
+    table.group("Correlation with waves", since)
+    since = len(table.heads)
     for head, key in (("Principal", "explained"), ("Independent", "independent"),
                       ("Shuffled", "explained_shuffled")):  # fmt: skip
-        made.numbers(head, [one[key] for one in found], 2)
-    made.group("One component, by waves", since)
-    since = len(made.heads)
+        table.numbers(head, [values[key] for values in facts], 2)
+    table.group("One component, by waves", since)
+    since = len(table.heads)
     for head, key in (("Norm", "norm"), ("Cosine", "cosine"), ("Others", "neighbours"),
                       ("Chance", "chance"), ("Untrained", "untouched")):  # fmt: skip
-        made.numbers(head, [one[f"last.{key}"] for one in found], None if key == "untouched" else 2)
-    made.group("Last row", since)
-    return made.made()
+        table.numbers(
+            head, [values[f"last.{key}"] for values in facts], None if key == "untouched" else 2
+        )
+    table.group("Last row", since)
+    return table.made()
 
 
 def readback_table(results: Results) -> dict[str, Any]:
@@ -172,23 +174,23 @@ def readback_table(results: Results) -> dict[str, Any]:
     runs, others = _split(results.of("readback"), "model")
     others += _parts(results, "readback")
     rows = [(run, level) for run in runs for level in range(len(run["before"]))]
-    made = Columns()
-    made.words("Model", [display(run["run"]["model"]) for run, _ in rows])
-    made.numbers("Noise", [Number(run["before"][level]["noise"]) for run, level in rows], 1)
-    made.group("", 0)
+    table = Columns()
+    table.words("Model", [display(run["run"]["model"]) for run, _ in rows])
+    table.numbers("Noise", [Number(run["before"][level]["noise"]) for run, level in rows], 1)
+    table.group("", 0)
     for title, place in (("Sum", "before"), ("Sum after layer normalisation", "after")):
-        since = len(made.heads)
+        since = len(table.heads)
         levels = [run[place][level] for run, level in rows]
-        made.numbers("Both", [estimate(one["joint"]["both"]) for one in levels], 3, True)
+        table.numbers("Both", [estimate(entry["joint"]["both"]) for entry in levels], 3, True)
         for head, what in (("Token", "token"), ("Position", "position")):
-            made.numbers(head, [estimate(one["joint"][what]) for one in levels], 3)
-        made.group(title, since)
-    since = len(made.heads)
+            table.numbers(head, [estimate(entry["joint"][what]) for entry in levels], 3)
+        table.group(title, since)
+    since = len(table.heads)
     for head, what in (("Token", "token"), ("Position", "position")):
         entries = [estimate(run["before"][level]["alone"][what]) for run, level in rows]
-        made.numbers(head, entries, 3)
-    made.group("Each by itself", since)
-    return made.made(others)
+        table.numbers(head, entries, 3)
+    table.group("Each by itself", since)
+    return table.made(others)
 
 
 def position_heads_table(results: Results) -> dict[str, Any]:
@@ -196,68 +198,68 @@ def position_heads_table(results: Results) -> dict[str, Any]:
     runs = results.of("position_heads")
     measured = [run for run in runs if run["status"] == "measured"]
     others = [(run["subject"], run["reason"]) for run in runs if run["status"] != "measured"]
-    found = [numbers_of(run) for run in measured]
-    made = Columns()
-    made.words("Weights", [display(run["subject"]) for run in measured])
-    made.numbers("Heads", [one["heads"] for one in found])
-    made.group("", 0)
+    facts = [numbers_of(run) for run in measured]
+    table = Columns()
+    table.words("Weights", [display(run["subject"]) for run in measured])
+    table.numbers("Heads", [values["heads"] for values in facts])
+    table.group("", 0)
     nulls = (("Shuffled", "null_shuffled."), ("Gaussian", "null_gaussian."))
-    since = len(made.heads)
+    since = len(table.heads)
     for head, key in (("Median", ""), ("Least", ".least"), ("Most", ".most")):
-        made.numbers(head, [one[f"distance_share{key}"] for one in found], 2)
+        table.numbers(head, [values[f"distance_share{key}"] for values in facts], 2)
     for head, null in nulls:
-        made.numbers(head, [one[f"{null}distance_share"] for one in found], 2)
-    made.group("Share that a mask by distance explains", since)
-    since = len(made.heads)
-    made.numbers("Table", [one["near.heads"] for one in found])
+        table.numbers(head, [values[f"{null}distance_share"] for values in facts], 2)
+    table.group("Share that a mask by distance explains", since)
+    since = len(table.heads)
+    table.numbers("Table", [values["near.heads"] for values in facts])
     for head, null in nulls:
-        made.numbers(head, [one[f"{null}heads"] for one in found], 1)
-    made.group("Heads that look near", since)
-    since = len(made.heads)
-    made.numbers("Table", [one["near.1.offset"] for one in found], 2)
+        table.numbers(head, [values[f"{null}heads"] for values in facts], 1)
+    table.group("Heads that look near", since)
+    since = len(table.heads)
+    table.numbers("Table", [values["near.1.offset"] for values in facts], 2)
     for head, null in nulls:
-        made.numbers(head, [one[f"{null}nearest"] for one in found], 2)
-    made.group("Nearest head of layer 0", since)
-    since = len(made.heads)
+        table.numbers(head, [values[f"{null}nearest"] for values in facts], 2)
+    table.group("Nearest head of layer 0", since)
+    since = len(table.heads)
     for head, key in (("Period", "period"), ("Lag", "lag")):
-        made.numbers(head, [one[f"waves.{key}"] for one in found], 1)
-    made.numbers("Share", [one["waves.share"] for one in found], 2)
+        table.numbers(head, [values[f"waves.{key}"] for values in facts], 1)
+    table.numbers("Share", [values["waves.share"] for values in facts], 2)
     for head, null in nulls:
-        made.numbers(head, [one[f"{null}waves.share"] for one in found], 2)
-    made.group("Leading pair of waves", since)
-    return made.made(others)
+        table.numbers(head, [values[f"{null}waves.share"] for values in facts], 2)
+    table.group("Leading pair of waves", since)
+    return table.made(others)
 
 
 def probes_table(results: Results) -> dict[str, Any]:
     """Errors of the probes of position by run, and of decoders trained with each scheme."""
     runs, others = _split([*results.of("probes"), *results.of("scheme_probes")], "model")
     others += _parts(results, "probes")
-    found = [numbers_of(run) for run in runs]
-    made = Columns()
+    facts = [numbers_of(run) for run in runs]
+    table = Columns()
     for head, part in (("Model", "model"), ("Data set", "dataset"), ("Condition", "condition")):
-        made.words(head, [display(run["run"][part]) for run in runs])
-    made.numbers("Chance", [one["chance"] for one in found], 1)
-    made.group("", 0)
-    since = len(made.heads)
+        table.words(head, [display(run["run"][part]) for run in runs])
+    table.numbers("Chance", [values["chance"] for values in facts], 1)
+    table.group("", 0)
+    since = len(table.heads)
     places = (("Embedding", "embedding"), ("Best", "best"), ("Last", "last"))
     for head, place in places:
-        entries = [one[f"{place}.ridge"] for one in found]
-        made.numbers(head, entries, 2, with_interval=place == "best")
-    made.group("Mean error, linear", since)
-    since = len(made.heads)
+        entries = [values[f"{place}.ridge"] for values in facts]
+        table.numbers(head, entries, 2, with_interval=place == "best")
+    table.group("Mean error, linear", since)
+    since = len(table.heads)
     for head, place in places:
-        made.numbers(head, [one[f"{place}.relu"] for one in found], 2)
-    made.group("One hidden layer", since)
-    since = len(made.heads)
+        table.numbers(head, [values[f"{place}.relu"] for values in facts], 2)
+    table.group("One hidden layer", since)
+    since = len(table.heads)
     for head, place in places:
-        made.numbers(head, [one[f"{place}.order"] for one in found], 3)
-    made.group("Order mistaken, linear", since)
-    return made.made(others)
+        table.numbers(head, [values[f"{place}.order"] for values in facts], 3)
+    table.group("Order mistaken, linear", since)
+    return table.made(others)
 
 
-def _head(found: Mapping[str, Entry], name: str) -> str:
+def _head(values: Mapping[str, Entry], name: str) -> str:
     """Layer and head that look most at a place."""
-    layer, head = found[f"{name}.layer"], found[f"{name}.head"]
+    layer, head = values[f"{name}.layer"], values[f"{name}.head"]
     if isinstance(layer, Number) and isinstance(head, Number):
         return f"{layer.value}.{head.value}"
     return "--"
@@ -265,29 +267,33 @@ def _head(found: Mapping[str, Entry], name: str) -> str:
 
 def heads_table(results: Results) -> dict[str, Any]:
     """The heads that look most at one place, and how well weights predict where heads look."""
-    intact = [one for one in results.of("heads") if one["run"]["condition"] == keys.INTACT]
+    intact = [
+        measurement
+        for measurement in results.of("heads")
+        if measurement["run"]["condition"] == keys.INTACT
+    ]
     runs, others = _split(intact, "model")
     others += _parts(results, "heads")
-    found = [numbers_of(run) for run in runs]
+    facts = [numbers_of(run) for run in runs]
     joined = next(iter(results.of("lags")), {"status": "not run", "reason": ""})
-    made = Columns()
+    table = Columns()
     for head, part in (("Model", "model"), ("Data set", "dataset")):
-        made.words(head, [display(run["run"][part]) for run in runs])
-    made.group("", 0)
-    since = len(made.heads)
+        table.words(head, [display(run["run"][part]) for run in runs])
+    table.group("", 0)
+    since = len(table.heads)
     for head, key in (("Previous", "previous"), ("Next", "next"), ("Self", "self"),
                       ("First", "first")):  # fmt: skip
-        made.numbers(head, [one[key] for one in found], 3)
-        made.words("Head", [_head(one, key) for one in found])
-    made.group("Largest mean mass on one place", since)
+        table.numbers(head, [values[key] for values in facts], 3)
+        table.words("Head", [_head(values, key) for values in facts])
+    table.group("Largest mean mass on one place", since)
     offsets = [compared(joined, [r["run"]["model"]], r["run"]["dataset"]) for r in runs]
-    since = len(made.heads)
-    made.numbers("Mean", [one["profile_mean"] for one in offsets], 2, True)
-    made.numbers("Peak", [one["peak"] for one in offsets], 2, True)
-    made.numbers("Same", [one["agreement"] for one in offsets], 2)
-    made.numbers("Chance", [one["agreement_chance"] for one in offsets], 2)
-    made.group("Offset: predicted against found", since)
-    return made.made(others)
+    since = len(table.heads)
+    table.numbers("Mean", [comparison["profile_mean"] for comparison in offsets], 2, True)
+    table.numbers("Peak", [comparison["peak"] for comparison in offsets], 2, True)
+    table.numbers("Same", [comparison["agreement"] for comparison in offsets], 2)
+    table.numbers("Chance", [comparison["agreement_chance"] for comparison in offsets], 2)
+    table.group("Offset: predicted against found", since)
+    return table.made(others)
 
 
 TABLES = {

@@ -71,11 +71,11 @@ def datasets_table(results: Results) -> dict[str, Any]:
 
 
 def _cut(results: Results) -> Iterator[str]:
-    """What is cut of documents that are longer than a model reads, a line for each of both."""
-    for one in results.of("conditions"):
-        coverage = Coverage(**one["coverage"])
+    """What is cut of documents that are longer than a model reads, one per model and data set."""
+    for measurement in results.of("conditions"):
+        coverage = Coverage(**measurement["coverage"])
         if coverage.cut:
-            model, dataset = (display(one["run"][part]) for part in ("model", "dataset"))
+            model, dataset = (display(measurement["run"][part]) for part in ("model", "dataset"))
             yield (
                 rf"{model}, {dataset}: \num{{{coverage.cut}}} of \num{{{coverage.documents}}} "
                 rf"documents cut, \qty{{{coverage.percent}}}{{\percent}} of the tokens read"
@@ -92,14 +92,14 @@ def similarity_table(results: Results) -> dict[str, Any]:
     """Rows of the table of token cosines, without the intact model's."""
     runs = [run for run in results.of("similarity") if run["run"]["condition"] != keys.INTACT]
     measured, others = _rows(runs)
-    found = [_numbers(run) for run in measured]
-    documents, _ = column([one["documents"] for one in found])
-    tokens, form = column([one["tokens"] for one in found])
+    facts = [_numbers(run) for run in measured]
+    documents, _ = column([values["documents"] for values in facts])
+    tokens, form = column([values["tokens"] for values in facts])
     names = ("embedding.cosine", "last.cosine", "last.baseline", "last.rescaled")
-    decimals = shared_decimals([one[name] for one in found for name in names], most=4)
+    decimals = shared_decimals([values[name] for values in facts for name in names], most=4)
     columns, forms = [documents, tokens], []
     for name in names:
-        entries = [one[name] for one in found]
+        entries = [values[name] for values in facts]
         cells, form_here = column(entries, decimals)
         columns.append(cells)
         forms.append(form_here)
@@ -117,21 +117,21 @@ def similarity_table(results: Results) -> dict[str, Any]:
 def perplexity_table(results: Results) -> dict[str, Any]:
     """Rows of the table of perplexities; models without a head say so."""
     measured, others = _rows(results.of("perplexity"))
-    found = [numbers_of(run) for run in measured]
+    facts = [numbers_of(run) for run in measured]
     # The change against itself is zero by definition.
     changes = [
-        None if run["run"]["condition"] == keys.INTACT else one["delta_nll"]
-        for run, one in zip(measured, found, strict=True)
+        None if run["run"]["condition"] == keys.INTACT else values["delta_nll"]
+        for run, values in zip(measured, facts, strict=True)
     ]
     series: dict[str, tuple[Sequence, int | None]] = {
-        "documents": ([one["documents"] for one in found], None),
-        "tokens": ([one["tokens"] for one in found], None),
-        "perplexity": ([one["perplexity"] for one in found], None),
+        "documents": ([values["documents"] for values in facts], None),
+        "tokens": ([values["tokens"] for values in facts], None),
+        "perplexity": ([values["perplexity"] for values in facts], None),
         "delta": (changes, 3),
-        "bits": ([one["bits_per_byte"] for one in found], 3),
-        "share": ([one["worse_than_uniform"] for one in found], 4),
-        "mean": ([one["sequence.mean"] for one in found], None),
-        "median": ([one["sequence.median"] for one in found], None),
+        "bits": ([values["bits_per_byte"] for values in facts], 3),
+        "share": ([values["worse_than_uniform"] for values in facts], 4),
+        "mean": ([values["sequence.mean"] for values in facts], None),
+        "median": ([values["sequence.median"] for values in facts], None),
     }
     columns, formats = [], {}
     for name, (entries, most) in series.items():
@@ -197,11 +197,11 @@ def weights(results: Results, model: str) -> str:
     """What a model's weights are, where it has a title, and where they come from."""
     source, title = (results.study["models"][model][part] for part in ("source", "title"))
     if source["kind"] == "train":
-        found = f"trained here on {display(results.study['study']['trained'][model])}"
+        origin = f"trained here on {display(results.study['study']['trained'][model])}"
     else:
         named = {"package": "package", "hub": "id", "path": "path"}[source["kind"]]
-        found = f"{source['kind']}: {escape(source[named])}"
-    return f"{escape(title)}, {found}" if title else found
+        origin = f"{source['kind']}: {escape(source[named])}"
+    return f"{escape(title)}, {origin}" if title else origin
 
 
 TABLES = {

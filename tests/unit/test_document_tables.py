@@ -7,6 +7,7 @@ asks for five decimals: a column that has fewer says so.
 from __future__ import annotations
 
 import copy
+import dataclasses
 import itertools
 import re
 from collections.abc import Iterator
@@ -278,6 +279,13 @@ def test_models_have_their_shape_and_their_weights(results):
             found.measurements[found.measurements.index(one)] = {**one, "status": "not run"}
     rows = {row[0]: row[1:] for row in study.models_table(found)["rows"]}
     assert rows[display("minilm")][2:4] == ["--", depth(found, "minilm")]
+
+
+def test_a_model_without_activations_has_the_shape_that_was_verified(results):
+    verified = {"smollm2": {"d_model": 576, "n_layers": 30}}
+    changed_results = dataclasses.replace(results, verifications=verified)
+    rows = {row[0]: row[1:] for row in study.models_table(changed_results)["rows"]}
+    assert rows[display("smollm2")][2:4] == [r"\num{576}", r"\num{30}"]
 
 
 def test_data_sets_have_the_most_documents_and_where_they_come_from(results):

@@ -44,12 +44,12 @@ def small(whole):
         "format": "text",
         "source": {"kind": "path", "path": "../my notes.txt", "sha256": "0" * 64},
     }
-    return dataclasses.replace(whole, study=study)
+    return dataclasses.replace(whole, study=study, verifications={"minilm": synthetic.VERIFIED})
 
 
 @pytest.fixture(scope="module")
 def text(small):
-    return page.page(small, rows_of(small), [], "data", {"minilm": synthetic.VERIFIED})
+    return page.page(small, rows_of(small), [], "data")
 
 
 def part(text: str, name: str) -> str:
@@ -101,7 +101,7 @@ def test_what_the_paper_would_speak_of_is_not_missed(small, whole, text):
         assert f"no {role} in this study" not in text
     assert "the text of the documents" not in text and "minilm is not trained here" not in text
     assert "minilm has no language-model head" in reasons, "a measurement's own reason stays"
-    with_documents = page.page(whole, rows_of(whole), [], "data", {})
+    with_documents = page.page(whole, rows_of(whole), [], "data")
     assert "the text of the documents" in with_documents
 
 

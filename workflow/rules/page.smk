@@ -4,11 +4,7 @@ rule page:
         measurements=[measured(*STUDY.measured), TRAININGS],
         figures=expand(f"{RUNS}/figures/{{figure}}.svg", figure=DRAWN),
         checksums=expand(f"{RUNS}/figures/{{figure}}.json", figure=DRAWN),
-        # What was found of a model when it was fetched; one that is trained here is the library's own.
-        verifications=expand(
-            "data/models/{model}/verification.json",
-            model=[name for name in STUDY.models if name in plan.pretrained(PARAMS)],
-        ),
+        verifications=VERIFICATIONS,
         study=section("page/study"),
         published="paper/published.yaml",
         versions="docs/mask-versions.json",

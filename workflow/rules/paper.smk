@@ -1,7 +1,15 @@
+# What a model was found to be when it was fetched; one that is trained here is the library's own.
+VERIFICATIONS = expand(
+    "data/models/{model}/verification.json",
+    model=[name for name in STUDY.models if name in plan.pretrained(PARAMS)],
+)
+
+
 # measurements -> numbers and tables; figures, tables and text -> paper, supplement, slides
 rule typeset:
     input:
         measurements=[measured(*STUDY.measured), TRAININGS],
+        verifications=VERIFICATIONS,
         study=section("numbers/study"),
         published="paper/published.yaml",
         versions="docs/mask-versions.json",
@@ -27,7 +35,8 @@ rule typeset:
             "posenc.steps.typeset --study {input.study:q} --published {input.published:q}"
             " --versions {input.versions:q}"
             " --output-numbers {output.numbers:q} --output-tables {RUNS}/generated/tables"
-            " --metrics {output.metrics:q} --plots {RUNS}/plots {input.measurements:q}",
+            " --metrics {output.metrics:q} --plots {RUNS}/plots {input.measurements:q}"
+            " {input.verifications:q}",
             folders="{RUNS}/plots/layers",
         )
 

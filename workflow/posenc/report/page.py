@@ -235,7 +235,6 @@ def page(
     rows: Mapping[Place, Entry],
     figures: Sequence[Figure],
     root: str,
-    verifications: Mapping[str, Mapping[str, Any]],
 ) -> str:
     """The text of a study's index.html.
 
@@ -249,8 +248,6 @@ def page(
         In any order: the page has that of the catalogue.
     root
         Folder that the files of measurements are named from.
-    verifications
-        How models that were fetched compare with the library, by model.
 
     Returns
     -------
@@ -263,7 +260,7 @@ def page(
         If a headline's number is not there.
     """
     with labelled(results.study["labels"]):
-        return _page(results, rows, figures, root, verifications)
+        return _page(results, rows, figures, root)
 
 
 def _page(
@@ -271,7 +268,6 @@ def _page(
     rows: Mapping[Place, Entry],
     figures: Sequence[Figure],
     root: str,
-    verifications: Mapping[str, Mapping[str, Any]],
 ) -> str:
     numbers = collect(results)
     folder = STUDIES / results.study["study"]["name"]
@@ -317,7 +313,7 @@ def _page(
         values_script=values_script,
         study=results.study["study"],
         about={name: said for name, said in results.study["about"].items() if name in shown_names},
-        materials=materials(results, verifications),
+        materials=materials(results),
         coverage=list(coverage.values()),
         digest=results.study["parameters"],
         made_with=described_versions(versions_of(results.measurements)),

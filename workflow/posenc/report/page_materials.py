@@ -48,11 +48,9 @@ def verified(verification: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def materials(
-    results: Results, verifications: Mapping[str, Mapping[str, Any]]
-) -> dict[str, list[dict[str, Any]]]:
+def materials(results: Results) -> dict[str, list[dict[str, Any]]]:
     """Models and data sets of the study, in words."""
-    study = results.study
+    study, verifications = results.study, results.verifications
     models: list[dict[str, Any]] = [
         {
             "name": name,

@@ -28,6 +28,8 @@ class Results:
         Published numbers.
     versions
         What real versions of the library were found to do with a mask (docs/mask-versions.json).
+    verifications
+        What ``verification.json`` says about each model that was fetched, by its name.
     """
 
     study: Mapping[str, Any]
@@ -35,6 +37,7 @@ class Results:
     trainings: Sequence[Mapping[str, Any]]
     published: Mapping[str, Any]
     versions: Mapping[str, Any]
+    verifications: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def of(self, measurement: str) -> list[Mapping[str, Any]]:
         """The runs of one measurement."""

@@ -9,9 +9,8 @@ from typing import Annotated
 
 import typer
 
-from posenc.architectures.table import VERIFICATION
 from posenc.artifacts.command import run
-from posenc.artifacts.files import ArtifactError, read_json, read_sealed, verify, write_text
+from posenc.artifacts.files import ArtifactError, read_sealed, verify, write_text
 from posenc.report import page
 from posenc.report.page_rows import MissingError, rows_of
 from posenc.steps.typeset import read
@@ -25,9 +24,7 @@ def main(
     inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...")],
 ) -> None:
     """Write the page of the measurements, figures (.svg) and verifications of models INPUT."""
-    verifications = {path.parent.name: path for path in inputs if path.name == VERIFICATION}
-    taken = set(verifications.values())
-    measured = [path for path in inputs if path.suffix != ".svg" and path not in taken]
+    measured = [path for path in inputs if path.suffix != ".svg"]
     results = read(study, published, versions, measured)
     figures = [figure_of(path) for path in inputs if path.suffix == ".svg"]
     for figure in figures:
@@ -37,8 +34,7 @@ def main(
     measurements = [measurement["file"] for measurement in results.measurements]
     root = os.path.commonpath(measurements) if len(measurements) > 1 else "."
     try:
-        compared = {name: read_json(path) for name, path in verifications.items()}
-        text = page.page(results, rows_of(results), figures, root, compared)
+        text = page.page(results, rows_of(results), figures, root)
     except MissingError as error:
         raise ArtifactError(f"{output}: {error}") from error
     write_text(output, text)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from ruamel.yaml import YAML, YAMLError
 
+from posenc.architectures.table import VERIFICATION
 from posenc.artifacts.command import run
 from posenc.artifacts.files import (
     CHECKSUMS,
@@ -59,7 +60,7 @@ def read(study: Path, published: Path, versions: Path, inputs: list[Path]) -> ty
 def gather(
     facts: dict[str, Any], published: Path, versions: Path, inputs: list[Path]
 ) -> typeset.Results:
-    """Read the measurements of a study, and what others found.
+    """Read the measurements of a study, the verifications of its models, and what others found.
 
     Parameters
     ----------
@@ -74,8 +75,11 @@ def gather(
         If a file is not a measurement of the study, or the published numbers are not YAML.
     """
     study_of, kinds = facts["study"], list(facts["measurements"])
-    measurements, trainings = [], []
+    measurements, trainings, verifications = [], [], {}
     for path in inputs:
+        if path.name == VERIFICATION:
+            verifications[path.parent.name] = read_json(path)
+            continue
         # The loss curve is a figure's; it lies beside the summary that is read here.
         if path.suffix == ".csv":
             continue
@@ -111,7 +115,9 @@ def gather(
     )
     trainings.sort(key=lambda training: order["models"].index(training["model"]))
     published_values = read_published(published)
-    return typeset.Results(facts, measurements, trainings, published_values, read_json(versions))
+    return typeset.Results(
+        facts, measurements, trainings, published_values, read_json(versions), verifications
+    )
 
 
 def read_published(path: Path) -> dict[str, Any]:

@@ -36,18 +36,25 @@ def models_table(results: Results) -> dict[str, Any]:
     rows = []
     for name in results.study["study"]["models"]:
         model = results.study["models"][name]
-        runs = [run for run in results.of("similarity") if run["run"]["model"] == name]
-        shapes = [run for run in runs if run["status"] == "measured"]
-        width = rf"\num{{{shapes[0]['d_model']}}}" if shapes else "--"
-        # A model without activations is evaluated all the same: a cosine for each hidden state.
-        evaluated = [run for run in results.of("conditions") if run["run"]["model"] == name]
-        states = [len(entry["layers"]) for run in evaluated for entry in run["conditions"]]
-        layers = rf"\num{{{max(states) - 1}}}" if any(states) else "--"
+        width, layers = (rf"\num{{{size}}}" if size else "--" for size in _shape(results, name))
         kind = "decoder" if model["is_decoder"] else "encoder"
         tokens = rf"\num{{{model['max_tokens']}}}"
         family = escape(model["family"])
         rows.append([display(name), kind, family, width, layers, tokens, weights(results, name)])
     return {"rows": rows}
+
+
+def _shape(results: Results, name: str) -> tuple[int | None, int | None]:
+    """Width and number of layers of a model: as verified, or else as far as measurements say."""
+    if name in results.verifications:
+        verification = results.verifications[name]
+        return verification["d_model"], verification["n_layers"]
+    runs = [run for run in results.of("similarity") if run["run"]["model"] == name]
+    widths = [run["d_model"] for run in runs if run["status"] == "measured"]
+    # A model without activations is evaluated all the same: a cosine for each hidden state.
+    evaluated = [run for run in results.of("conditions") if run["run"]["model"] == name]
+    states = [len(entry["layers"]) for run in evaluated for entry in run["conditions"]]
+    return next(iter(widths), None), max(states, default=1) - 1 or None
 
 
 def datasets_table(results: Results) -> dict[str, Any]:

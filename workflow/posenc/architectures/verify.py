@@ -298,9 +298,7 @@ def _losses(
     arch: Architecture, texts: list[list[int]], ours: list[Any], theirs: list[Any]
 ) -> Check:
     """Logits from the states after the final norm, against the library's own."""
-    if not arch.causal:
-        return Check("losses", None, FLOAT32, "no language-model head")
-    if arch.head is None:
+    if not arch.causal or arch.head is None:
         return Check("losses", None, FLOAT32, "no language-model head")
     worst = 0.0
     with _under(arch.model, NAME):

@@ -82,12 +82,13 @@ def restore(path: Path, receipt: Receipt, contents: Contents) -> bool:
     for sha256 in receipt.outputs.values():
         if contents.digest(_object(sha256)) != sha256:
             return False
-    for folder in {Path(name).parent for name in receipt.outputs if _stands(name)}:
-        wanted = {Path(name) for name in receipt.outputs}
-        for other in folder.iterdir() if folder.is_dir() else ():
-            if other not in wanted and not other.name.startswith("."):
-                shutil.rmtree(other) if other.is_dir() else other.unlink()
     try:
+        for folder in {Path(name).parent for name in receipt.outputs if _stands(name)}:
+            wanted = {Path(name) for name in receipt.outputs}
+            for other in folder.iterdir() if folder.is_dir() else ():
+                if other not in wanted and not other.name.startswith("."):
+                    is_folder = other.is_dir() and not other.is_symlink()
+                    shutil.rmtree(other) if is_folder else other.unlink()
         for name, sha256 in receipt.outputs.items():
             if contents.digest(name) != sha256:
                 _link(_object(sha256), Path(name))

@@ -31,8 +31,11 @@ def decoders(measurements: Sequence[dict], positions: str = TABLE) -> tuple[list
         elif measurement["is_decoder"] and measurement["positions"] == positions:
             measured.append(measurement)
         elif measurement["is_decoder"]:
+            kind = measurement["positions"]
             reasons.append(
-                f"positions of {measurement['run']['model']} are a {measurement['positions']}"
+                f"{measurement['run']['model']} has no positions"
+                if kind == "none"
+                else f"positions of {measurement['run']['model']} are a {kind}"
             )
         else:
             reasons.append(f"{measurement['run']['model']} has {NO_HEAD}")

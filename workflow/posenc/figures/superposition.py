@@ -66,8 +66,8 @@ def _most_even(entries: list[dict]) -> dict:
 
 
 def _images(axes: Axes, measured: dict, colours: dict[str, str]) -> None:
+    weights = [entry["weight"] for entry in measured["classifiers"][0]["mixtures"]]
     for classifier in measured["classifiers"]:
-        weights = [entry["weight"] for entry in classifier["mixtures"]]
         colour, name = colours[classifier["name"]], NAMES[classifier["name"]]
         inputs = [entry["inputs"]["both"] for entry in classifier["mixtures"]]
         curve(axes, weights, inputs, color=colour, marker="o", ms=2.5, label=name)

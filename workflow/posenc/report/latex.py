@@ -24,7 +24,7 @@ def missing() -> list[str]:
     if absent:
         return absent
     paths = subprocess.run(["kpsewhich", *STYLES], capture_output=True, text=True).stdout
-    return [style for style in STYLES if style not in paths]
+    return [style for style in STYLES if f"/{style}\n" not in paths]
 
 
 def lacking_fonts() -> list[str]:

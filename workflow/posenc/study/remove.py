@@ -10,6 +10,7 @@ from posenc.config.yaml_file import YamlFile
 from posenc.study import writing
 from posenc.study.explain import suggestion
 from posenc.study.params import Params, ParamsError, load
+from posenc.study.section import Study
 from posenc.study.switch import StudyError
 
 
@@ -74,5 +75,5 @@ def take_out(path: Path, name: str, aside: Path) -> tuple[Path, list[str]]:
     return kept, sorted((_texts(params.studies[name]) - others) & set(now.datasets))
 
 
-def _texts(study) -> set[str]:
+def _texts(study: Study) -> set[str]:
     return {*study.all_datasets, *study.corpora}

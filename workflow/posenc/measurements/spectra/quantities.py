@@ -20,7 +20,7 @@ SPECTRA = (
 def spectra(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     """Shares of power by band, and what losing a band does, in the second layer.
 
-    Bands between the lowest and the highest count as the middle one.
+    The second band counts as the middle one; of more than three, the others are in the file alone.
     """
     facts: dict[str, Entry] = {}
     last = len(measurement["bands"]) - 2

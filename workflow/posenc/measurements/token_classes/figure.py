@@ -62,9 +62,10 @@ def _rows(drawn: list[dict]) -> list[tuple[str | None, str]]:
     """Headings, without a factor, and the classes that at least one measurement has."""
     of_all = [_levels(measurement) for measurement in drawn]
     by_factor: dict[str, list[str]] = {}
-    for factor, name in of_all[0]:
+    for factor, name in dict.fromkeys(level for levels in of_all for level in levels):
         names = by_factor.setdefault(factor, [])
-        if any(levels[factor, name]["mean"] is not None for levels in of_all if levels):
+        here = [levels[factor, name] for levels in of_all if (factor, name) in levels]
+        if any(level["mean"] is not None for level in here):
             names.append(name)
     return [
         row

@@ -14,14 +14,14 @@ brings late does not fail."""
 
 
 def wait_for(condition: Callable[[], Any]) -> Any:
-    """Wait until a condition gives something that is true, and return it."""
+    """Wait until a condition returns something true, and return it."""
     end = time.monotonic() + PATIENCE
-    while not (found := condition()):
+    while not (result := condition()):
         assert time.monotonic() < end, "it never came to that"
         time.sleep(0.005)
-    return found
+    return result
 
 
 def quick(*chosen, of: Iterable) -> list:
-    """All values of a parameter, of which `make test` has time for the chosen ones."""
-    return [one if one in chosen else pytest.param(one, marks=pytest.mark.slow) for one in of]
+    """All values of a parameter; `make test` has time for the chosen ones."""
+    return [case if case in chosen else pytest.param(case, marks=pytest.mark.slow) for case in of]

@@ -1,8 +1,8 @@
-"""What holds for all tests."""
+"""Settings of all tests."""
 
 import os
 
-# Before NumPy is there. Threads of two workers wait for each other: a regression took twenty times
+# Before NumPy is loaded. Threads of two workers wait for each other: a regression took 20 times
 # as long.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -41,7 +41,7 @@ MAY_BE_SKIPPED = ("does not let a test mount",)  # what a container may be refus
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session) -> None:
-    """Where everything can be installed (``POSENC_CI=1``), a test that is skipped is a failure."""
+    """Where everything can be installed (``POSENC_CI=1``), a skipped test is a failure."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or "POSENC_CI" not in os.environ:
         return

@@ -21,9 +21,9 @@ def copy_params(folder: Path) -> None:
 
 
 def whole_params(path: Path = ROOT / "params.yaml") -> dict[str, Any]:
-    """What ``params.yaml`` and all that lies below it say together, as one mapping.
+    """What ``params.yaml`` and all files below it say together, as one mapping.
 
-    Nothing in it is shared, as what entries are like is: it can be changed, and written plain.
+    Nothing in it is shared, unlike what entries inherit: it can be changed and written plain.
     """
     return json.loads(json.dumps(Layers(path).value))
 

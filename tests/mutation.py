@@ -42,7 +42,7 @@ NOTICED = {"killed", "timeout", "segfault", "caught by type check"}
 
 @dataclasses.dataclass
 class Score:
-    """How many of a module's mutants were tried and noticed, and the rest as changes of a line.
+    """How many of a module's mutants were tried and noticed; the rest as changed lines.
 
     ``code`` is the beginning of the SHA-256 checksum of the module; ``tests`` are those that ran.
     """
@@ -81,14 +81,14 @@ def tests_of(module: str) -> list[str]:
 
 
 def undecorated(code: str) -> str:
-    """A module that decorates its functions after they are made: mutmut changes no others."""
+    """A module that decorates its functions after defining them: mutmut changes no others."""
     lines = code.splitlines()
     for node in reversed(ast.parse(code).body):
         if isinstance(node, ast.FunctionDef) and node.decorator_list:
-            made = node.name
+            expression = node.name
             for decorator in reversed(node.decorator_list):
-                made = f"{ast.unparse(decorator)}({made})"
-            lines.insert(node.end_lineno or 0, f"{node.name} = {made}")
+                expression = f"{ast.unparse(decorator)}({expression})"
+            lines.insert(node.end_lineno or 0, f"{node.name} = {expression}")
             del lines[node.decorator_list[0].lineno - 1 : node.lineno - 1]
     return "\n".join([*lines, ""])
 
@@ -178,7 +178,7 @@ def measure(
 
 
 def page(text: str, record: Mapping[str, Mapping], reasons: Mapping[str, str]) -> str:
-    """The page with what a record says in the place of what the last one said.
+    """The page with what a record says in place of what the last one said.
 
     ``reasons`` say by pattern why a change need not be noticed.
     """

@@ -1,6 +1,6 @@
 """Two models against others on a CPU, as ratios within one run.
 
-``python -m tests.benchmarks.capture`` runs every variant of every task in a process of its own, in
+``python -m tests.benchmarks.capture`` runs each variant of each task in its own process, in
 turns, on the same documents and models of the published sizes with random weights, and prints
 medians, ratios against the plain library script, bytes per token, peak memory, and the share of the
 machine's own rate of matrix products. With ``--output`` each run is kept as soon as it is there:
@@ -82,7 +82,7 @@ def product_rates(inputs: int, outputs: int, threads: int) -> dict[str, float]:
     from posenc.models.rates import forms
 
     torch.set_num_threads(threads)
-    found: dict[str, float] = {}
+    rates: dict[str, float] = {}
     with torch.inference_mode():
         for product, x in forms(inputs, outputs, torch.device("cpu")).values():
             rows, times = x.repeat(ROWS // len(x), 1), []  # [rows, inputs]
@@ -92,8 +92,8 @@ def product_rates(inputs: int, outputs: int, threads: int) -> dict[str, float]:
                 times.append(time.perf_counter() - begin)
             kind = str(x.dtype).removeprefix("torch.")
             rate = 2 * ROWS * inputs * outputs / statistics.median(times)
-            found[kind] = max(found.get(kind, 0.0), rate)
-    return found
+            rates[kind] = max(rates.get(kind, 0.0), rate)
+    return rates
 
 
 class Server:
@@ -125,7 +125,7 @@ class Server:
         raise RuntimeError(f"{task}, {self.process.args}: {self.errors.read()[-2000:]}")
 
     def close(self) -> None:
-        """It ends when nothing more is to come."""
+        """It ends when no more tasks come."""
         assert self.process.stdin
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
@@ -147,7 +147,7 @@ def main(
     page: Annotated[Path | None, typer.Option(help="page whose table is made anew")] = None,
 ) -> None:
     """Run all variants in turns and print a table in Markdown."""
-    variants = list(dict.fromkeys(one for group in TASKS.values() for one in group))
+    variants = list(dict.fromkeys(member for group in TASKS.values() for member in group))
     for given, known in ((model, ALL), (task, TASKS), (variant, variants)):
         if unknown := set(given or ()) - set(known):
             raise typer.BadParameter(f"{', '.join(unknown)}: there are {', '.join(known)}")
@@ -186,7 +186,7 @@ def runs(
     peers: str,
     variants: list[str] | None = None,
 ) -> Iterator[str]:
-    """Add what a record lacks of a model's rounds; says what, after each run."""
+    """Add a model's rounds that a record lacks; say which after each run."""
     threads, rows = record["threads"], {key_of(row): row for row in record["rows"]}
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         place = Path(folder)
@@ -200,7 +200,9 @@ def runs(
             if len(facts["rates"]) <= number:
                 facts["rates"].append(product_rates(*facts["widest"], threads))
             for task in tasks:
-                for variant in [one for one in TASKS[task] if one in (variants or TASKS[task])]:
+                for variant in [
+                    choice for choice in TASKS[task] if choice in (variants or TASKS[task])
+                ]:
                     row = rows.get((name, task, variant))
                     if row is None:
                         row = {"model": name, "task": task, "variant": variant, "runs": []}
@@ -209,9 +211,9 @@ def runs(
                     if len(row["runs"]) > number:
                         continue
                     if variant not in servers:
-                        one = Server(variant, ALL[name][0], peers, place, threads)
-                        stack.callback(one.close)
-                        servers[variant] = one
+                        server = Server(variant, ALL[name][0], peers, place, threads)
+                        stack.callback(server.close)
+                        servers[variant] = server
                     row["runs"].append(servers[variant].run(task))
                     yield f"{name} {task} {variant}"
 
@@ -222,7 +224,7 @@ def key_of(row: dict) -> tuple[str, str, str]:
 
 
 def in_order(rows) -> list[dict]:
-    """Rows as a table has them, whatever was run first."""
+    """Rows in a table's order, whatever was run first."""
     order = [(m, t, v) for m in ALL for t in TASKS for v in TASKS[t]]
     return sorted(rows, key=lambda row: order.index(key_of(row)))
 
@@ -233,19 +235,19 @@ def filled(text: str, record: dict) -> str:
 
 
 def keep(record: dict, path: Path, page: Path, filled: Callable[[str, dict], str]) -> None:
-    """Write a record, and the page that has numbers of it."""
+    """Write a record, and the page that quotes it."""
     path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     page.write_text(filled(page.read_text(encoding="utf-8"), record), encoding="utf-8")
 
 
 def put_between(text: str, begin: str, end: str, content: str) -> str:
-    """A text with other lines between two marks, which must be there."""
+    """A text with other lines between two required marks."""
     first, last = text.index(begin) + len(begin), text.index(end)
     return f"{text[:first]}\n{content}{text[last:]}"
 
 
 def processor() -> str:
-    """The processor's name and what it has for products of matrices."""
+    """The processor's name and its instructions for matrix products."""
     name, flags = comparison.processor()
     kinds = [kind for kind in ("amx_bf16", "avx512_bf16", "avx512f", "avx2") if kind in flags]
     return f"{name or 'unknown'} ({', '.join(kinds)})"
@@ -254,8 +256,10 @@ def processor() -> str:
 def ratios(record: dict, row: dict, task: str = "", variant: str = "") -> list[float]:
     """How many times as fast as the plain script, or as another row, round by round."""
     wanted = row["model"], task or row["task"], variant or "plain float32"
-    base = next((one for one in record["rows"] if key_of(one) == wanted), {"runs": []})
-    # A round that was stopped has not all of its runs.
+    base = next(
+        (candidate for candidate in record["rows"] if key_of(candidate) == wanted), {"runs": []}
+    )
+    # A stopped round lacks some of its runs.
     return [a["seconds"] / b["seconds"] for a, b in zip(base["runs"], row["runs"], strict=False)]
 
 
@@ -267,18 +271,18 @@ def spread(values: list[float]) -> str:
 
 
 def share(facts: dict, row: dict) -> str:
-    """A forward pass's operations a second, of those of a product in the same precision."""
+    """A forward pass's operations a second as a share of a product's in that precision."""
     if row["task"] not in FORWARD or not facts["rates"]:
         return ""
     work = facts["blocks"] + (facts["logits"] if row["task"] != "forward" else 0)
     kind = "bfloat16" if row["variant"] in ("plain bfloat16", "ours fast") else "float32"
-    rate = statistics.median(one[kind] for one in facts["rates"])
+    rate = statistics.median(rates[kind] for rates in facts["rates"])
     return f"{work / statistics.median(seconds_a_token(row)) / rate:.2f}"
 
 
 def seconds_a_token(row: dict) -> list[float]:
     """Of each run."""
-    return [one["seconds"] / one["tokens"] for one in row["runs"]]
+    return [run["seconds"] / run["tokens"] for run in row["runs"]]
 
 
 def table(record: dict) -> str:
@@ -289,7 +293,7 @@ def table(record: dict) -> str:
         f"{max(len(row['runs']) for row in rows)} rounds"
     ]
     for name, facts in record["models"].items():
-        one = f"{name}, {facts['tokens']:,} tokens in {record['documents']} documents"
+        heading = f"{name}, {facts['tokens']:,} tokens in {record['documents']} documents"
         if facts["rates"]:
             rates = " and ".join(
                 f"{statistics.median(rates[kind] for rates in facts['rates']) / 1e9:,.0f} GFLOP/s "
@@ -297,8 +301,8 @@ def table(record: dict) -> str:
                 for kind in ("float32", "bfloat16")
             )
             shape = " x ".join(f"{size:,}" for size in (ROWS, *facts["widest"]))
-            one += f": a product of {shape} by the better library, {rates}"
-        said.append(one)
+            heading += f": a product of {shape} by the better library, {rates}"
+        said.append(heading)
     lines = [
         ". ".join(said) + ".",
         "",
@@ -315,14 +319,14 @@ def table(record: dict) -> str:
             spread(ratios(record, row)),
             f"{1 / statistics.median(seconds_a_token(row)):,.0f}",
             f"{kept:,.0f}" if kept else "",
-            f"{max(one['peak'] for one in runs) / 1e6:,.0f}",
+            f"{max(run['peak'] for run in runs) / 1e6:,.0f}",
             share(record["models"][row["model"]], row),
             f"{runs[0]['value']:,.4f}" if "value" in runs[0] else "",
         ]
         lines.append(f"| {' | '.join(cells)} |")
     many = [
         f"{row['model']} {row['variant'].removeprefix('ours ')} "
-        f"{spread([1 / one for one in ratios(record, row, 'one condition', row['variant'])])}"
+        f"{spread([1 / ratio for ratio in ratios(record, row, 'one condition', row['variant'])])}"
         for row in rows
         if row["task"] == "thirty conditions"
     ]
@@ -347,7 +351,7 @@ has six times the rate of float32."""
 
 
 def reached(record: dict) -> str:
-    """The aims, and what was found, in Markdown."""
+    """The aims and what was found, in Markdown."""
     rows = {key_of(row): row for row in record["rows"] if row["runs"]}
     lines = ["| task | variant | what | model | aim | found |", "| --- " * 6 + "|"]
     for task, variant, what, models in AIMS:
@@ -356,10 +360,10 @@ def reached(record: dict) -> str:
             if row is None:
                 continue
             if what == "of the rate":
-                said, found = what, share(record["models"][model], row)
+                said, result = what, share(record["models"][model], row)
             else:
-                said, found = f"times as fast as {what}", spread(ratios(record, row, task, what))
-            lines.append(f"| {task} | {variant} | {said} | {model} | {goal:g} | {found} |")
+                said, result = f"times as fast as {what}", spread(ratios(record, row, task, what))
+            lines.append(f"| {task} | {variant} | {said} | {model} | {goal:g} | {result} |")
     return "\n".join(lines)
 
 
@@ -374,14 +378,14 @@ def draw(record: dict, path: Path) -> None:
     for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
         labels, height, before = [], 0.0, ""
         for row in record["rows"]:
-            found, is_ours = ratios(record, row), row["variant"].startswith("ours")
-            if row["model"] != name or not found:
+            values, is_ours = ratios(record, row), row["variant"].startswith("ours")
+            if row["model"] != name or not values:
                 continue
             height += 0.6 if before and before != row["task"] else 0.0
-            middle, before = statistics.median(found), row["task"]
+            middle, before = statistics.median(values), row["task"]
             axes.barh(height, middle, 0.8, color="#0072B2" if is_ours else "0.75")
-            axes.plot(found, [height] * len(found), "k.", ms=3)
-            axes.text(max(found) + 0.1, height, f"{middle:.2f}", va="center", fontsize=8)
+            axes.plot(values, [height] * len(values), "k.", ms=3)
+            axes.text(max(values) + 0.1, height, f"{middle:.2f}", va="center", fontsize=8)
             labels.append((height, f"{row['task']}: {row['variant'].replace('_', ' ')}"))
             height += 1
         axes.set_yticks([y for y, _ in labels], [label for _, label in labels], fontsize=8)

@@ -28,7 +28,7 @@ def model() -> transformers.PreTrainedModel:
 
 
 def conditions() -> dict[str, Condition]:
-    """One a layer: a mask from there on, with positions zeroed."""
+    """One per layer: a mask from it on, with positions zeroed."""
     mask = {"semantics": "additive", "profile": {"kind": "alibi", "slope": 0.1}}
     return {
         f"from_{layer}": Condition.model_validate(

@@ -59,7 +59,7 @@ def product_rate(dtype: torch.dtype, size: int = 8192) -> float:
 
 
 def disk_rate(folder: Path) -> float:
-    """Bytes a second that this disk is written with, by one thread, without waiting for it."""
+    """Bytes a second that one thread writes to this disk, without waiting for it."""
     data = np.random.default_rng(0).bytes(SHARD // 8)
     begin = time.perf_counter()
     with open(folder / "disk", "wb") as file:
@@ -70,9 +70,9 @@ def disk_rate(folder: Path) -> float:
     return SHARD / seconds
 
 
-def once_or_more(one: Library | Ours, task: str, texts, rounds: int) -> dict:
-    """Seconds of a task over all documents, after some of them."""
-    call, texts = getattr(one, task), texts[: most(one)]
+def once_or_more(implementation: Library | Ours, task: str, texts, rounds: int) -> dict:
+    """Seconds of a task over all documents, after a few."""
+    call, texts = getattr(implementation, task), texts[: most(implementation)]
     told = call(texts[:64]) or {}
     torch.cuda.reset_peak_memory_stats()
     times = [seconds_of(functools.partial(call, texts)) for _ in range(rounds)]
@@ -82,40 +82,40 @@ def once_or_more(one: Library | Ours, task: str, texts, rounds: int) -> dict:
     }  # fmt: skip
 
 
-def most(one: Library | Ours) -> int:
-    """Documents that it is given: the library is slow."""
-    return 128 if isinstance(one, Library) else 512
+def most(implementation: Library | Ours) -> int:
+    """Documents it is given: the library is slow."""
+    return 128 if isinstance(implementation, Library) else 512
 
 
-def forwards(one: Library | Ours, texts, folder: Path, rounds: int) -> list[dict]:
+def forwards(implementation: Library | Ours, texts, folder: Path, rounds: int) -> list[dict]:
     """Hidden states alone, which nothing keeps."""
-    return [once_or_more(one, "forward", texts, rounds)]
+    return [once_or_more(implementation, "forward", texts, rounds)]
 
 
-def perplexities(one: Library | Ours, texts, folder: Path, rounds: int) -> list[dict]:
+def perplexities(implementation: Library | Ours, texts, folder: Path, rounds: int) -> list[dict]:
     """Losses of all tokens."""
-    return [once_or_more(one, "perplexity", texts, rounds)]
+    return [once_or_more(implementation, "perplexity", texts, rounds)]
 
 
-def captures(one: Library | Ours, texts, folder: Path, rounds: int) -> list[dict]:
+def captures(implementation: Library | Ours, texts, folder: Path, rounds: int) -> list[dict]:
     """Hidden states, queries and keys to the disk."""
-    few, times = texts[: most(one) // 4], []
-    one.capture(few[:8], fresh(folder))
+    few, times = texts[: most(implementation) // 4], []
+    implementation.capture(few[:8], fresh(folder))
     for _ in range(rounds):
         into = fresh(folder)
-        times.append(seconds_of(functools.partial(one.capture, few, into)))
+        times.append(seconds_of(functools.partial(implementation.capture, few, into)))
     written = sum(file.stat().st_size for file in into.iterdir())
     return [{"task": "capture", "seconds": times, "tokens": sum(map(len, few)), "written": written}]
 
 
-def evaluations(one: Library | Ours, texts, folder: Path, rounds: int) -> list[dict]:
+def evaluations(implementation: Library | Ours, texts, folder: Path, rounds: int) -> list[dict]:
     """One condition, and thirty in the same pass, beside the intact model; no peer does it."""
-    if isinstance(one, Library):
+    if isinstance(implementation, Library):
         return []
     few, rows = texts[:64], []
     for number in (1, 30):
-        one.conditions(number, few[:16])
-        seconds = seconds_of(functools.partial(one.conditions, number, few))
+        implementation.conditions(number, few[:16])
+        seconds = seconds_of(functools.partial(implementation.conditions, number, few))
         rows.append(
             {"task": f"{number} conditions", "seconds": [seconds], "tokens": sum(map(len, few))}
         )
@@ -156,17 +156,17 @@ def main(
                 "ours fast": Ours(folder / name, family, True, "cuda", TOKENS),
             }
             for task in MEASURED:
-                for variant, one in variants.items():
+                for variant, implementation in variants.items():
                     if time.perf_counter() - began < limit:
-                        for row in MEASURED[task](one, texts, folder, rounds):
+                        for row in MEASURED[task](implementation, texts, folder, rounds):
                             add(record, row | {"model": name, "variant": variant, "work": work})
                 save(record, output)
             del variants
             torch.cuda.empty_cache()
             if time.perf_counter() - began < limit:
                 model = load_ready(folder / name, family, "cuda", torch.get_num_threads())
-                one = fitting(model, texts[:160], "bfloat16", steps=20, batch=8)
-                row = {"task": "fit, a step", "seconds": [one["seconds"]], "tokens": one["tokens"]}
+                fit = fitting(model, texts[:160], "bfloat16", steps=20, batch=8)
+                row = {"task": "fit, a step", "seconds": [fit["seconds"]], "tokens": fit["tokens"]}
                 add(record, row | {"model": name, "variant": "ours", "work": 3 * work})
             save(record, output)
     print(table(record))
@@ -189,7 +189,7 @@ def add(record: dict, row: dict) -> None:
 
 
 def save(record: dict, output: Path | None) -> None:
-    """What there is so far."""
+    """The record so far."""
     if output:
         output.write_text(json.dumps(record, indent=1) + "\n")
 
@@ -226,13 +226,13 @@ def table(record: dict) -> str:
 
 
 def filled(text: str, record: dict) -> str:
-    """The page on speed with what is made of a record between its marks."""
+    """The page on speed with a record's tables between its marks."""
     text = put_between(text, "<!-- gpu -->", "<!-- gpu end -->", f"{table(record)}\n")
     return put_between(text, "<!-- scale -->", "<!-- scale end -->", scale(record))
 
 
 def scale(record: dict) -> str:
-    """What a day, and a thousand GPUs, would do at the measured rates, in Markdown."""
+    """What a day or a thousand GPUs would do at the measured rates, in Markdown."""
     rows = {
         (row["model"], row["task"]): row for row in record["rows"] if row["variant"] == "ours fast"
     }

@@ -1,9 +1,9 @@
 """How time and memory grow with documents, their length, layers and conditions.
 
 ``python -m tests.benchmarks.growth`` measures captures and evaluations of small models with random
-weights, each in a process of its own, in turns, and writes docs/growth-benchmark.json and the table
+weights, each in its own process, in turns, and writes docs/growth-benchmark.json and the table
 of the page on speed. Seconds are those of the processor, so that what else runs does not count.
-Memory is the most that is taken beyond the model and the documents; it is measured in runs of its
+Memory is the most taken beyond the model and the documents; it is measured in runs of its
 own, whose arrays go back to the system when they are freed, which takes time but makes it repeat.
 """
 
@@ -72,10 +72,10 @@ def measured(task: str, sizes: dict[str, int], folder: Path, is_kept: bool) -> d
     ours = Ours(folder, "gpt2", fast=False)
     with tempfile.TemporaryDirectory(dir=folder) as output:
         tasks = {
-            "capture": lambda some, _: ours.capture(some, Path(output)),
-            "evaluation": lambda some, conditions: ours.conditions(conditions, some),
+            "capture": lambda texts, _: ours.capture(texts, Path(output)),
+            "evaluation": lambda texts, conditions: ours.conditions(conditions, texts),
         }
-        # The same one for all sizes: what it leaves behind is not counted.
+        # The same for all sizes: what it leaves behind is not counted.
         tasks[task]([documents[0][: min(SIZES["tokens of a document"])]], 1)
         held, begin = memory(), time.process_time()
         tasks[task](documents, sizes["conditions"])
@@ -89,7 +89,7 @@ def memory() -> int:
 
 
 def largest() -> int:
-    """The most bytes that this process has had."""
+    """The most bytes this process has had."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
@@ -106,9 +106,9 @@ def slope(sizes: list[int], rounds: list[list[float]]) -> tuple[float, float, fl
         A value for each size, round by round.
     """
     x = np.log(np.tile(sizes, len(rounds)))  # [rounds * sizes]
-    found = stats.linregress(x, np.log(np.concatenate(rounds)))
-    half = stats.t.ppf((1 + CONFIDENCE) / 2, len(x) - 2) * found.stderr
-    return float(found.slope), float(found.slope - half), float(found.slope + half)
+    fit = stats.linregress(x, np.log(np.concatenate(rounds)))
+    half = stats.t.ppf((1 + CONFIDENCE) / 2, len(x) - 2) * fit.stderr
+    return float(fit.slope), float(fit.slope - half), float(fit.slope + half)
 
 
 def table(record: dict) -> str:
@@ -124,7 +124,7 @@ def table(record: dict) -> str:
     for row in record["rows"]:
         cells = [row["task"], row["axis"], ends(row["sizes"], ",.0f")]
         for key, unit, form in (("seconds", 1, ".2f"), ("beyond", 1e6, ".1f")):
-            values = [[one[key] / unit for one in runs] for runs in row["runs"]]
+            values = [[run[key] / unit for run in runs] for runs in row["runs"]]
             medians = [statistics.median(column) for column in zip(*values, strict=True)]
             middle, low, high = slope(row["sizes"], values)
             cells += [ends(medians, form), f"{middle:.2f} [{low:.2f}, {high:.2f}]"]
@@ -164,12 +164,12 @@ def main(
                     for size in row["sizes"]:
                         sizes = {**BASE, row["axis"]: size}
                         of = folder / str(sizes["layers"])
-                        found = {}
+                        result = {}
                         for key, is_kept in (("seconds", True), ("beyond", False)):
                             call = functools.partial(measured, row["task"], sizes, of, is_kept)
-                            found[key] = apart(call)[key]
+                            result[key] = apart(call)[key]
                             bar.update()
-                        row["runs"][-1].append(found)
+                        row["runs"][-1].append(result)
     print(f"\n{table(record)}")
     if not dry:
         keep(record, RECORD, PAGE, filled)

@@ -63,14 +63,14 @@ def round_of(
     model: nn.Module, documents: list[list[int]], closed: dict[str, ClosedFormMask],
     fitted: FittedMask, steps: int, seed: int,
 ) -> dict[str, float]:  # fmt: skip
-    """Seconds of each mask in closed form, and of all steps of the fit by some after the first.
+    """Seconds of each closed-form mask, and of all steps of the fit, by some after the first.
 
     Parameters
     ----------
     seed
         Of the order of documents in the steps that are timed: batches are of many lengths.
     """
-    # No evaluation is timed: one document stands for those that choose.
+    # No evaluation is timed: one document replaces those that choose.
     data = functools.partial(Calibration, model, documents, [min(documents, key=len)], 2048)
     seconds = {}
     for name, source in closed.items():
@@ -78,8 +78,8 @@ def round_of(
         closed_form(source, data())
         seconds[name] = time.process_time() - begin
     ticks: list[float] = []
-    some = {"steps": steps + 1, "validate_steps": steps + 1, "seed": seed}
-    short = fitted.model_copy(update=some)
+    changes = {"steps": steps + 1, "validate_steps": steps + 1, "seed": seed}
+    short = fitted.model_copy(update=changes)
     fit(short, data(), lambda _: ticks.append(time.process_time()))
     rate = (ticks[-1] - ticks[0]) / padded(batches(short, documents)[1:])
     return {**seconds, FITTED: rate * padded(batches(fitted, documents))}
@@ -98,12 +98,12 @@ def batches(fitted: FittedMask, documents: list[list[int]]) -> list[list[list[in
 
 
 def padded(steps: list[list[list[int]]]) -> int:
-    """Tokens of batches, with those that fill them up to their longest document."""
+    """Tokens of batches, padding to their longest document included."""
     return sum(len(batch) * max(map(len, batch)) for batch in steps)
 
 
 def measured(rounds: int, steps: int, count: int) -> dict:
-    """What each mask reads and how long it takes, round by round."""
+    """What each mask reads and its time, round by round."""
     torch.set_num_threads(1)
     masks = params.load(ROOT / "params.yaml").masks
     closed, fitted = {name: masks[name] for name in CLOSED}, masks[FITTED]
@@ -111,30 +111,30 @@ def measured(rounds: int, steps: int, count: int) -> dict:
         fetch_smollm2(Path(folder))
         documents = texts(Path(folder) / "tokenizer", count)
         model = Ours(Path(folder), "llama", fast=False).model
-    found = [
+    runs = [
         round_of(model, documents, closed, fitted, steps, seed)
         for seed in tqdm(range(rounds), unit="round")
     ]
-    return {"steps": fitted.steps, "masks": facts(closed, fitted, documents), "runs": found}
+    return {"steps": fitted.steps, "masks": facts(closed, fitted, documents), "runs": runs}
 
 
 def facts(
     closed: dict[str, ClosedFormMask], fitted: FittedMask, documents: list[list[int]]
 ) -> dict[str, dict[str, int]]:
-    """Of each mask, tokens that it reads, and documents that go forward and back."""
-    made = {}
+    """Tokens that each mask reads, and documents that go forward and back."""
+    by_mask = {}
     for name, source in closed.items():
         read = drawn(source, Calibration(nn.Identity(), documents, [], 0))
-        made[name] = {"tokens": sum(map(len, read)), "forward": len(read), "backward": 0}
+        by_mask[name] = {"tokens": sum(map(len, read)), "forward": len(read), "backward": 0}
     fit_on = list(itertools.chain.from_iterable(batches(fitted, documents)))
     count = len(fit_on)
-    made[FITTED] = {"tokens": sum(map(len, fit_on)), "forward": count, "backward": count}
-    return made
+    by_mask[FITTED] = {"tokens": sum(map(len, fit_on)), "forward": count, "backward": count}
+    return by_mask
 
 
 def ratios(record: dict, name: str) -> list[float]:
     """How many times as long the whole fit takes, round by round."""
-    return [one[FITTED] / one[name] for one in record["runs"]]
+    return [run[FITTED] / run[name] for run in record["runs"]]
 
 
 def table(record: dict) -> str:
@@ -147,11 +147,11 @@ def table(record: dict) -> str:
         "long |",
         "| --- " * 6 + "|",
     ]
-    for name, one in record["masks"].items():
+    for name, mask in record["masks"].items():
         seconds = statistics.median(run[name] for run in record["runs"])
         ratio = "1" if name == FITTED else shown(ratios(record, name))
         lines.append(
-            f"| `{name}` | {one['tokens']:,} | {one['forward']} | {one['backward']} | "
+            f"| `{name}` | {mask['tokens']:,} | {mask['forward']} | {mask['backward']} | "
             f"{seconds:,.1f} | {ratio} |"
         )
     return "\n".join(lines) + "\n"
@@ -169,12 +169,12 @@ def main(
     dry: Annotated[bool, typer.Option("--dry", help="print the table alone")] = False,
 ) -> None:
     """Measure, print the table, and write the record and the page."""
-    found = apart(functools.partial(measured, rounds, steps, documents))
+    result = apart(functools.partial(measured, rounds, steps, documents))
     record: dict[str, Any] = {
         "made_on": machine(),
         "rounds": rounds,
         "timed": steps,
-        **{key: found[key] for key in ("steps", "masks", "runs")},
+        **{key: result[key] for key in ("steps", "masks", "runs")},
     }
     print(f"\n{table(record)}")
     if not dry:

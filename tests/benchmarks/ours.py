@@ -47,7 +47,7 @@ class Ours:
     Parameters
     ----------
     tokens
-        Of a forward pass, in place of those of ``PASS``.
+        Per forward pass, in place of ``PASS``'s.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Ours:
 
     @torch.inference_mode()
     def forward(self, documents: Documents, output: Path | None = None) -> None:
-        """Hidden states alone, which nothing keeps."""
+        """Hidden states only, none of them kept."""
         for pack in self.packs(documents, "forward"):
             capture.packed_last(self.model, [documents[index] for index in pack.documents])
 
@@ -79,9 +79,9 @@ class Ours:
         """Of all documents."""
         sums, scored = 0.0, 0
         for pack in self.packs(documents, "perplexity"):
-            some = [documents[index] for index in pack.documents]
-            last = capture.packed_last(self.model, some)[0]  # [tokens, d_model]
-            for nll in capture.document_losses(self.model, last, some):
+            chosen = [documents[index] for index in pack.documents]
+            last = capture.packed_last(self.model, chosen)[0]  # [tokens, d_model]
+            for nll in capture.document_losses(self.model, last, chosen):
                 sums, scored = sums + float(nll.sum(dtype=np.float64)), scored + len(nll)
         return {"value": math.exp(sums / scored)}
 
@@ -108,12 +108,12 @@ class Ours:
         kept, sums = 0, 0.0
         counted = [[True] * len(ids) for ids in documents]
         tokens = self.tokens or PASS["evaluation"]
-        for name, one in evaluate(
+        for name, outcome in evaluate(
             self.model, documents, counted, {"intact": INTACT, **conditions}, {}, tokens
         ):
-            kept += one.nll.nbytes + one.cosine.nbytes
+            kept += outcome.nll.nbytes + outcome.cosine.nbytes
             if name != "intact":
-                sums += float(one.cosine[-1])
+                sums += float(outcome.cosine[-1])
         count = sum(map(len, documents)) * len(conditions)
         return {"kept": kept, "value": sums / count}
 
@@ -122,7 +122,7 @@ class Ours:
         return self.evaluated(documents, {"zero": Condition(position="zero")})
 
     def conditions(self, number: int, documents: Documents) -> dict:
-        """So many masks, each of which acts from the first layer on."""
+        """That many masks, each acting from the first layer on."""
         profiles = {
             f"slope {k}": {"kind": "alibi", "slope": 0.01 * k} for k in range(1, number + 1)
         }
@@ -137,14 +137,14 @@ class Ours:
         )
 
     def one_condition(self, documents: Documents, output: Path) -> dict:
-        """One mask; of some documents, as thirty take long."""
-        some = documents[:2]
-        return {**self.conditions(1, some), "tokens": sum(map(len, some))}
+        """One mask, on few documents, as thirty take long."""
+        few = documents[:2]
+        return {**self.conditions(1, few), "tokens": sum(map(len, few))}
 
     def thirty_conditions(self, documents: Documents, output: Path) -> dict:
-        """Thirty masks, of the same documents."""
-        some = documents[:2]
-        return {**self.conditions(30, some), "tokens": sum(map(len, some))}
+        """Thirty masks, on the same documents."""
+        few = documents[:2]
+        return {**self.conditions(30, few), "tokens": sum(map(len, few))}
 
     @property
     def precision(self) -> str:
@@ -152,7 +152,7 @@ class Ours:
         return "bfloat16" if self.fast else "float32"
 
     def training(self, data: dict, output: Path) -> dict:
-        """As a real decoder is trained on."""
+        """As a real decoder trains on."""
         model = for_training(load(self.folder, self.family, self.device))
         sequences = torch.tensor(data["sequences"])  # [sequences, tokens]
         steps, batch = TRAINING["steps"], TRAINING["batch"]
@@ -184,7 +184,7 @@ class Ours:
 
 
 def fitting(model: nn.Module, documents: Documents, precision: str, steps: int, batch: int) -> dict:
-    """Seconds of the steps of a fit after the first, and the loss on the same documents."""
+    """Seconds of a fit's steps after the first, and the loss on the same documents."""
     source = FittedMask(
         method="fitted", position="zero", learn_position=False,
         terms=["slope", "logarithm", "near", "first"], near=FITTING["near"], steps=steps,

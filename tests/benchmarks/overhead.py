@@ -1,7 +1,7 @@
 """What the two front ends cost when there is little or nothing to do, by number of runs.
 
 ``python -m tests.benchmarks.overhead`` makes copies of the project with tables of 10, 100 and 400
-runs. Files with nothing in them stand in for the results: only the front ends are measured, no
+runs. Empty files stand in for the results: only the front ends are measured, no
 number comes of it.
 """
 
@@ -22,7 +22,7 @@ TABLES = {10: (1, 5, 2), 100: (5, 5, 4), 400: (10, 10, 4)}  # models, data sets,
 
 
 def widen(project: Project, models: int, datasets: int, conditions: int) -> None:
-    """Give the default study so many models, data sets and conditions, all fetched."""
+    """Give the default study this many models, data sets, conditions, all fetched."""
     path = project.folder / "params.yaml"
     yaml = YAML(typ="safe")
     yaml.representer.ignore_aliases = lambda *_: True
@@ -43,7 +43,7 @@ def widen(project: Project, models: int, datasets: int, conditions: int) -> None
 
 
 def stand_in(project: Project) -> int:
-    """Run every job with a step that only writes the names of its files; return how many files."""
+    """Run every job with a step that only writes its files' names; return the number of files."""
     jobs = project.folder / "workflow/posenc/artifacts/jobs.py"
     text = jobs.read_text()
     for step, instead in STAND_INS.items():

@@ -1,6 +1,6 @@
 """What others do, as scripts would: served to ``capture.py`` from an environment with the peers.
 
-``python peers.py VARIANT MODEL DATA THREADS`` does the tasks that it reads, one a line, each in a
+``python peers.py VARIANT MODEL DATA THREADS`` does the tasks it reads, one a line, each in a
 process of its own, and answers each with a line of JSON. It imports nothing of this project.
 """
 
@@ -44,12 +44,12 @@ def padded(documents: Documents) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def parts(model) -> tuple[Any, Callable, Any]:
-    """Blocks, what gives a block's queries and keys, and the final norm, of GPT-2 or a Llama."""
+    """A GPT-2's or Llama's blocks, what gives a block's queries and keys, and its final norm."""
     if model.config.model_type == "gpt2":
         inner = model.transformer
         return inner.h, lambda block: [block.attn.c_attn], inner.ln_f
     inner = model.model
-    return inner.layers, lambda one: [one.self_attn.q_proj, one.self_attn.k_proj], inner.norm
+    return inner.layers, lambda layer: [layer.self_attn.q_proj, layer.self_attn.k_proj], inner.norm
 
 
 def queries_and_keys(model, output: torch.Tensor) -> list[torch.Tensor]:
@@ -82,7 +82,7 @@ class Library:
 
     @torch.inference_mode()
     def forward(self, documents: Documents, output: Path | None = None) -> None:
-        """Hidden states alone, which nothing keeps."""
+        """Hidden states only, none of them kept."""
         for ids, mask in self.batches(documents):
             self.model.base_model(ids, attention_mask=mask, use_cache=False)
 
@@ -102,10 +102,10 @@ class Library:
     def states(self, ids: torch.Tensor, mask: torch.Tensor) -> dict[str, Any]:
         """Hidden states by the library's option, queries and keys by hooks."""
         blocks, projections, _ = parts(self.model)
-        found: dict[str, Any] = {}
+        captured: dict[str, Any] = {}
         hooks = [
             projection.register_forward_hook(
-                lambda module, inputs, output, name=f"{layer}.{number}": found.__setitem__(
+                lambda module, inputs, output, name=f"{layer}.{number}": captured.__setitem__(
                     name, queries_and_keys(self.model, output)
                 )
             )
@@ -115,7 +115,7 @@ class Library:
         out = self.model(ids, attention_mask=mask, output_hidden_states=True, use_cache=False)
         for hook in hooks:
             hook.remove()
-        return {"hidden_states": out.hidden_states, **found}
+        return {"hidden_states": out.hidden_states, **captured}
 
     @torch.inference_mode()
     def capture(self, documents: Documents, output: Path) -> None:
@@ -135,14 +135,14 @@ class Library:
                 torch.save(self.states(ids, mask), output / f"{name}.pt")
             table.data = whole
             both = [torch.load(output / f"{name}.pt") for name in ("intact", "zero")]
-            for ours, theirs in zip(*(one["hidden_states"] for one in both), strict=True):
+            for ours, theirs in zip(*(saved["hidden_states"] for saved in both), strict=True):
                 cosine = functional.cosine_similarity(ours, theirs, dim=-1)[mask.bool()]  # [tokens]
                 last = float(cosine.sum())
             sums, tokens = sums + last, tokens + len(cosine)
         return {"value": sums / tokens}
 
     def training(self, data: dict, output: Path) -> dict:
-        """The loop that its documentation has; a cosine to a tenth of the learning rate."""
+        """Its documentation's loop; a cosine to a tenth of the learning rate."""
         rate, steps, batch = (TRAINING[key] for key in ("learning_rate", "steps", "batch"))
         sequences = torch.tensor(data["sequences"])  # [sequences, tokens]
         order = np.random.default_rng([0, 0]).permutation(len(sequences))  # as ours
@@ -154,12 +154,12 @@ class Library:
             for group in optimizer.param_groups:
                 group["lr"] = rate * (0.1 + 0.45 * (1 + math.cos(math.pi * step / steps)))
             ids = sequences[order[step * batch : (step + 1) * batch]]  # [batch, tokens]
-            found = self.model(ids, labels=ids, use_cache=False).loss
+            mean_nll = self.model(ids, labels=ids, use_cache=False).loss
             optimizer.zero_grad()
-            found.backward()
+            mean_nll.backward()
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
             optimizer.step()
-            loss = float(found.detach())
+            loss = float(mean_nll.detach())
             clock.tick()
         tokens = (steps - 1) * batch * sequences.shape[1]
         return {"seconds": clock.seconds, "tokens": tokens, "value": loss}
@@ -178,8 +178,8 @@ class Library:
         for step in range(steps):
             for group in optimizer.param_groups:
                 group["lr"] = rate * 0.5 * (1 + math.cos(math.pi * step / steps))
-            some = order[step * batch : (step + 1) * batch]
-            ids, mask = padded([texts[index] for index in some])
+            chosen = order[step * batch : (step + 1) * batch]
+            ids, mask = padded([texts[index] for index in chosen])
             labels = ids.masked_fill(mask == 0, -100)  # [batch, longest]
             loss = self.model(ids, labels=labels, use_cache=False).loss
             optimizer.zero_grad()
@@ -194,7 +194,7 @@ class Library:
 
 
 class Bias(torch.nn.Module):
-    """A bias of each head by distance, put in place of the mask that each attention is given."""
+    """A bias of each head by distance, in place of the mask that each attention is given."""
 
     def __init__(self, model, longest: int) -> None:
         super().__init__()
@@ -215,11 +215,13 @@ class Bias(torch.nn.Module):
         return inputs, named | {"attention_mask": self.of(layer, tokens)[None]}
 
     def of(self, layer: int, tokens: int) -> torch.Tensor:
-        """Of a layer, [heads, tokens, tokens]; -inf for what lies in the future."""
+        """Of a layer, [heads, tokens, tokens]; -inf in the future."""
         places = torch.arange(tokens)
         offset = places[:, None] - places  # [tokens, tokens]
         distance = offset.clamp(min=0).float()
-        slope, logarithm = (one[layer, :, None, None] for one in (self.slope, self.logarithm))
+        slope, logarithm = (
+            coefficients[layer, :, None, None] for coefficients in (self.slope, self.logarithm)
+        )
         bias = -slope * distance / self.longest * 10 - logarithm * distance.log1p()
         count = self.near.shape[-1]
         near = self.near[layer][:, offset.clamp(0, count - 1)]  # [heads, tokens, tokens]
@@ -237,7 +239,7 @@ class TransformerLens(Library):
         from transformers import PreTrainedTokenizerFast
 
         super().__init__(folder)
-        # It looks for a tokenizer beside the model, and is only given ids.
+        # It looks for a tokenizer beside the model but is only given ids.
         only = Tokenizer(models.WordLevel({"a": 0}, unk_token="a"))
         special = {"bos_token": "a", "eos_token": "a"}
         PreTrainedTokenizerFast(tokenizer_object=only, **special).save_pretrained(folder)
@@ -275,11 +277,13 @@ class NNsight(Library):
         return saved
 
 
-def on_cpu(found: Any) -> Any:
+def on_cpu(result: Any) -> Any:
     """The same in the program's memory."""
-    if isinstance(found, dict):
-        return {key: on_cpu(value) for key, value in found.items()}
-    return [on_cpu(one) for one in found] if isinstance(found, (list, tuple)) else found.cpu()
+    if isinstance(result, dict):
+        return {key: on_cpu(value) for key, value in result.items()}
+    return (
+        [on_cpu(entry) for entry in result] if isinstance(result, (list, tuple)) else result.cpu()
+    )
 
 
 class Clock:
@@ -303,7 +307,7 @@ class Clock:
 def apart(call: Callable[[], dict]) -> dict:
     """What a call returns in a process of its own, and the most memory that it took, in bytes.
 
-    It is forked, so that what this process has imported need not be imported again; this process
+    It is forked, so that nothing imported here need be imported again; this process
     must not have computed anything, or torch's threads would be missing there.
     """
     reading, writing = os.pipe()
@@ -312,9 +316,9 @@ def apart(call: Callable[[], dict]) -> dict:
         status = 1
         os.dup2(2, 1)  # what libraries print is no answer
         try:
-            found = call()
-            found["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-            os.write(writing, json.dumps(found).encode())
+            result = call()
+            result["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            os.write(writing, json.dumps(result).encode())
             status = 0
         except BaseException:
             traceback.print_exc()
@@ -348,11 +352,11 @@ def measured(make: Callable[[], Any], task: str, data: dict, threads: int) -> di
 
 
 def serve(make: Callable[[], Any], path: str, threads: str) -> None:
-    """Do the tasks that are asked for, one a line."""
+    """Do the requested tasks, one a line."""
     data = json.loads(Path(path).read_text()) | {"folder": str(Path(path).parent)}
     for line in sys.stdin:
-        found = apart(functools.partial(measured, make, line.strip(), data, int(threads)))
-        print(json.dumps(found), flush=True)
+        result = apart(functools.partial(measured, make, line.strip(), data, int(threads)))
+        print(json.dumps(result), flush=True)
 
 
 VARIANTS: dict[str, Callable[[Path], Library]] = {
@@ -366,7 +370,7 @@ VARIANTS: dict[str, Callable[[Path], Library]] = {
 IMPORTED = {"transformer_lens": "transformer_lens.model_bridge", "nnsight": "nnsight"}
 
 if __name__ == "__main__":
-    # Once, before the processes that are forked.
+    # Once, before processes are forked.
     for module in ("transformers.modeling_utils", IMPORTED.get(sys.argv[1], "torch")):
         importlib.import_module(module)
     serve(functools.partial(VARIANTS[sys.argv[1]], Path(sys.argv[2])), *sys.argv[3:])

@@ -22,20 +22,20 @@ LONGEST = 12
 
 def jobs(folder: Path) -> dict[str, list[tuple[float, float]]]:
     """Seconds, and processor seconds, of each job by rule."""
-    found: dict[str, list[tuple[float, float]]] = {}
+    by_rule: dict[str, list[tuple[float, float]]] = {}
     for path in sorted(folder.rglob("*.tsv")):
         rule = path.relative_to(folder).parts[0].removesuffix(".tsv")
         with path.open(encoding="utf-8") as file:
             (row,) = csv.DictReader(file, delimiter="\t")
-        found.setdefault(rule, []).append((float(row["s"]), float(row["cpu_time"])))
-    return found
+        by_rule.setdefault(rule, []).append((float(row["s"]), float(row["cpu_time"])))
+    return by_rule
 
 
-def table(found: Mapping[str, list[tuple[float, float]]], facts: Mapping) -> Iterable[str]:
+def table(by_rule: Mapping[str, list[tuple[float, float]]], facts: Mapping) -> Iterable[str]:
     """Lines of Markdown: the rules that take longest, the others together, and the sum."""
     sums = {
         rule: (len(times), sum(wall for wall, _ in times), sum(cpu for _, cpu in times))
-        for rule, times in found.items()
+        for rule, times in by_rule.items()
     }
     order = sorted(sums, key=lambda rule: -sums[rule][1])
     rows = {rule: sums[rule] for rule in order[:LONGEST]}

@@ -1,6 +1,6 @@
 """The study `real` from end to end, on a hub that lies on this machine.
 
-Models have the published sizes and random weights; texts are few and short, and so is what is
+Models have the published sizes and random weights; texts are few and short, as is what is
 trained. They come as they would from their hubs: a snapshot of each model in the hub's cache, the
 export of the questions in that of the data sets, the archive of reviews over HTTP.
 
@@ -76,27 +76,27 @@ def a_hub(folder: Path) -> None:
 
 
 def _tokenizer(name: str, size: int):
-    """A tokenizer with as many entries as the model's; most of them are never used."""
+    """A tokenizer with as many entries as the model's, most of them never used."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
     from tokenizers.processors import TemplateProcessing
 
     if name == "gpt2":
         entries = sorted(pre_tokenizers.ByteLevel.alphabet())
         entries += [f"unused{number}" for number in range(size - len(entries) - 1)]
-        made = Tokenizer(models.BPE(_numbered([*entries, "<|endoftext|>"]), []))
-        made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        made.add_special_tokens(["<|endoftext|>"])
-        return made
+        tokenizer = Tokenizer(models.BPE(_numbered([*entries, "<|endoftext|>"]), []))
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.add_special_tokens(["<|endoftext|>"])
+        return tokenizer
     letters = "abcdefghijklmnopqrstuvwxyz0123456789.,!?'-"
     entries = ["[PAD]", *(f"[unused{number}]" for number in range(99)), "[UNK]", "[CLS]", "[SEP]"]
     entries += ["[MASK]", *letters, *(f"##{letter}" for letter in letters)]
     entries += [f"[unused{number}]" for number in range(99, 99 + size - len(entries))]
-    made = Tokenizer(models.WordPiece(_numbered(entries), unk_token="[UNK]"))
-    made.normalizer = normalizers.BertNormalizer(lowercase=True)
-    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer = Tokenizer(models.WordPiece(_numbered(entries), unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     special = [(token, entries.index(token)) for token in ("[CLS]", "[SEP]")]
-    made.post_processor = TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=special)
-    return made
+    tokenizer.post_processor = TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=special)
+    return tokenizer
 
 
 def _numbered(entries: list[str]) -> dict[str, int]:
@@ -104,31 +104,31 @@ def _numbered(entries: list[str]) -> dict[str, int]:
 
 
 def _questions(cache: Path) -> None:
-    """The data set that the study names, as the library has it in its cache."""
+    """The data set that the study names, as the library caches it."""
     import datasets
 
     source = _params(ROOT)["datasets"]["truthfulqa"]["source"]
     rows = [
         {
-            "type": "Plain", "category": "Order", "question": f"Does {one} come before {two}?",
+            "type": "Plain", "category": "Order", "question": f"Does {day} come before {next_day}?",
             "best_answer": "Yes", "correct_answers": ["Yes", "It does"],
             "incorrect_answers": ["No", "It comes after"], "source": "made up",
         }
-        for one, two in itertools.pairwise(DAYS)
+        for day, next_day in itertools.pairwise(DAYS)
     ]  # fmt: skip
-    made = datasets.Dataset.from_list(rows, split=datasets.Split.VALIDATION)
+    dataset = datasets.Dataset.from_list(rows, split=datasets.Split.VALIDATION)
     owner, _, short = source["id"].partition("/")
     folder = cache / f"{owner}___{short}/{source['configuration']}/0.0.0/made"
     folder.mkdir(parents=True)
     writer = datasets.arrow_writer.ArrowWriter(
-        path=str(folder / f"{short}-validation.arrow"), features=made.features
+        path=str(folder / f"{short}-validation.arrow"), features=dataset.features
     )
     for row in rows:
         writer.write(row)
     count, size = writer.finalize()
     split = datasets.SplitInfo("validation", num_bytes=size, num_examples=count, dataset_name=short)
     datasets.DatasetInfo(
-        features=made.features, builder_name="parquet", dataset_name=short,
+        features=dataset.features, builder_name="parquet", dataset_name=short,
         config_name=source["configuration"], version="0.0.0",
         splits=datasets.SplitDict({"validation": split}, dataset_name=short),
     ).write_to_directory(str(folder))  # fmt: skip

@@ -42,17 +42,17 @@ def main(
     rng = np.random.default_rng(0)
     query, key = rng.normal(size=(2, HEADS, D_MODEL + 1, D_HEAD))  # of one layer
     x = rng.normal(size=(POSITIONS, D_MODEL + 1))
-    found: dict[str, list[float]] = {"analysis": [], "decompositions": [], "direct": []}
+    durations: dict[str, list[float]] = {"analysis": [], "decompositions": [], "direct": []}
     for _ in range(rounds):
         analysis = functools.partial(head_offsets, x, query, key, 10, causal=False)
-        found["analysis"].append(LAYERS * seconds(analysis))
-        found["decompositions"].append(LAYERS * seconds(head_factors, query, key))
-        one = statistics.median(seconds(direct, query[n], key[n]) for n in range(heads))
-        found["direct"].append(LAYERS * HEADS * one)
+        durations["analysis"].append(LAYERS * seconds(analysis))
+        durations["decompositions"].append(LAYERS * seconds(head_factors, query, key))
+        per_head = statistics.median(seconds(direct, query[n], key[n]) for n in range(heads))
+        durations["direct"].append(LAYERS * HEADS * per_head)
     print("| of 144 heads | seconds | direct decompositions take, times as long [rounds] |")
     print("| --- | --- | --- |")
-    for name, times in found.items():
-        ratios = [a / b for a, b in zip(found["direct"], times, strict=True)]
+    for name, times in durations.items():
+        ratios = [a / b for a, b in zip(durations["direct"], times, strict=True)]
         print(
             f"| {name} | {statistics.median(times):.1f} | {statistics.median(ratios):.1f} "
             f"[{min(ratios):.1f}, {max(ratios):.1f}] |"

@@ -68,7 +68,7 @@ Kept = list[tuple[Tensor, Tensor]]
 
 
 class _Nothing:
-    """What a sum is left as it is by."""
+    """Adds nothing to a sum."""
 
     def to(self, *_: Any) -> _Nothing:
         return self
@@ -109,9 +109,9 @@ def without(model: nn.Module) -> Iterator[None]:
 
 def cache_of(model: nn.Module, passage: Tensor, offset: int) -> Kept:  # passage [1, tokens]
     """Keys and values of a passage that is run alone at an offset."""
-    made = DynamicCache()
-    logits(model, passage, offset, made)
-    return [(layer.keys, layer.values) for layer in made.layers]
+    cache = DynamicCache()
+    logits(model, passage, offset, cache)
+    return [(layer.keys, layer.values) for layer in cache.layers]
 
 
 def logits(
@@ -149,7 +149,7 @@ def taking(model: nn.Module, kept: Kept, new: Tensor, turn: int = 0) -> Tensor:
 
 
 def runs_of(model: nn.Module, ids: Tensor, passage: int) -> dict[str, Callable[[], Tensor]]:
-    """By its name in ``WAYS``, what gives the logits of the tokens after the passage.
+    """What gives the logits of the tokens after the passage, by its name in ``WAYS``.
 
     Parameters
     ----------
@@ -186,21 +186,21 @@ def differences(model: nn.Module, ids: Tensor, passage: int) -> dict[str, float]
     first, new = ids[:, :passage], ids[:, passage:]
     runs = runs_of(model, ids, passage)
     there = taking(model, cache_of(model, first, OFFSET), new)
-    found = {"unturned": off(taking(model, cache_of(model, first, 0), new), there)}
+    deviations = {"unturned": off(taking(model, cache_of(model, first, 0), new), there)}
     if "turned" in runs:
-        found["turned"] = off(runs["turned"](), there)
+        deviations["turned"] = off(runs["turned"](), there)
     with without(model):
-        found["kept"] = off(runs["kept"](), taking(model, cache_of(model, first, OFFSET), new))
-    return {**found, "whole": off(runs["kept"](), runs["without"]())}
+        deviations["kept"] = off(runs["kept"](), taking(model, cache_of(model, first, OFFSET), new))
+    return {**deviations, "whole": off(runs["kept"](), runs["without"]())}
 
 
-def off(some: Tensor, other: Tensor) -> float:
+def off(tensor: Tensor, other: Tensor) -> float:
     """Length of the difference of two tensors, as a share of that of the second."""
-    return float((some - other).float().norm() / other.float().norm())
+    return float((tensor - other).float().norm() / other.float().norm())
 
 
-def check(found: dict[str, float], precision: str) -> None:
-    """Stop where a cache that is said to serve does not give the same logits.
+def check(deviations: dict[str, float], precision: str) -> None:
+    """Stop where a cache that should serve does not give the same logits.
 
     Raises
     ------
@@ -209,12 +209,14 @@ def check(found: dict[str, float], precision: str) -> None:
         of the prompt, is off by more than rounding; or if what should differ does not.
     """
     bound = ROUNDING[precision]
-    if found["kept"] != 0:
-        raise ValueError(f"without positions, logits are off by {found['kept']:.1e}, not by 0")
+    if deviations["kept"] != 0:
+        raise ValueError(f"without positions, logits are off by {deviations['kept']:.1e}, not by 0")
     for name in ("turned", "whole"):
-        if found.get(name, 0) > bound:
-            raise ValueError(f"{CONTROLS[name]}: logits are off by {found[name]:.1e} > {bound:.0e}")
-    if found["unturned"] <= bound:
+        if deviations.get(name, 0) > bound:
+            raise ValueError(
+                f"{CONTROLS[name]}: logits are off by {deviations[name]:.1e} > {bound:.0e}"
+            )
+    if deviations["unturned"] <= bound:
         raise ValueError("an intact model's cache serves elsewhere as it is: positions do nothing")
 
 
@@ -227,22 +229,22 @@ def measured(name: str, precision: str, rounds: int, passage: int) -> dict:
         model = Ours(Path(folder), MODELS[name][0], precision == "fast").model
     rng = np.random.default_rng(0)
     ids = torch.from_numpy(rng.integers(1, model.config.vocab_size, (1, passage + NEW)))
-    found = differences(model, ids, passage)
-    check(found, precision)
-    return {"differences": found, "runs": timed(runs_of(model, ids, passage), rounds)}
+    deviations = differences(model, ids, passage)
+    check(deviations, precision)
+    return {"differences": deviations, "runs": timed(runs_of(model, ids, passage), rounds)}
 
 
 def timed(runs: dict[str, Callable[[], Any]], rounds: int) -> list[dict[str, float]]:
-    """Seconds of the processor of each, in turns; every other round in the opposite order."""
-    found = []
+    """Processor seconds of each, in turns; every other round in the opposite order."""
+    timings = []
     for number in range(rounds + 1):  # the first warms up
         seconds = {}
         for name in list(runs)[:: -1 if number % 2 else 1]:
             begin = time.process_time()
             runs[name]()
             seconds[name] = time.process_time() - begin
-        found.append({name: seconds[name] for name in runs})
-    return found[1:]
+        timings.append({name: seconds[name] for name in runs})
+    return timings[1:]
 
 
 def middle(values: list[float]) -> tuple[float, float, float]:
@@ -254,7 +256,7 @@ def middle(values: list[float]) -> tuple[float, float, float]:
     Raises
     ------
     ValueError
-        If there are too few for the confidence: six for one of 95 %.
+        If there are too few for the confidence; 95 % takes six.
     """
     ordered, least = sorted(values), int(stats.binom.ppf((1 - CONFIDENCE) / 2, len(values), 0.5))
     if least == 0:
@@ -264,7 +266,7 @@ def middle(values: list[float]) -> tuple[float, float, float]:
 
 def ratios(runs: list[dict[str, float]], name: str) -> list[float]:
     """How many times as fast as the intact model, round by round."""
-    return [one[BASE] / one[name] for one in runs]
+    return [run[BASE] / run[name] for run in runs]
 
 
 def shown(values: list[float]) -> str:
@@ -292,8 +294,11 @@ def table(record: dict) -> str:
         ]
         lines.append(f"| {said} | {' | '.join(cells)} |")
     for name, said in CONTROLS.items():
-        found = [row["differences"].get(name) for row in rows]
-        cells = ["none is turned" if one is None else f"{one:.0e}" if one else "0" for one in found]
+        deviations = [row["differences"].get(name) for row in rows]
+        cells = [
+            "none is turned" if deviation is None else f"{deviation:.0e}" if deviation else "0"
+            for deviation in deviations
+        ]
         lines.append(f"| logits are off by: {said} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -316,10 +321,10 @@ def main(
     for name in tqdm(SOURCES, unit="model"):
         for precision in ROUNDING:
             call = functools.partial(measured, name, precision, rounds, passage)
-            found = apart(call)
+            result = apart(call)
             record["rows"].append(
                 {"model": name, "precision": precision,
-                 **{key: found[key] for key in ("differences", "runs")}}
+                 **{key: result[key] for key in ("differences", "runs")}}
             )  # fmt: skip
     print(f"\n{table(record)}")
     if not dry:

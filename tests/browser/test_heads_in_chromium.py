@@ -22,29 +22,29 @@ LABELS = synthetic.study_file()["labels"]
 
 @pytest.fixture
 def root(path):  # noqa: F811
-    """Folder of the measurements that the page was made of."""
+    """Folder of the measurements behind the page."""
     return path.parents[2] / "measurements"
 
 
 @pytest.fixture
 def opened(browser, path):  # noqa: F811
     """The page; it must say nothing, and ask for nothing."""
-    made = Opened(browser, path.as_uri(), viewport={"width": 1280, "height": 900})
-    yield made
-    made.context.close()
-    assert made.said == []
-    assert [url for url in made.requests if not url.startswith(("file://", "data:"))] == []
+    page = Opened(browser, path.as_uri(), viewport={"width": 1280, "height": 900})
+    yield page
+    page.context.close()
+    assert page.said == []
+    assert [url for url in page.requests if not url.startswith(("file://", "data:"))] == []
 
 
 def scores(root, model: str, condition: str) -> np.ndarray:
     """Of the head that tests look at, [tokens, tokens]; minus infinity where a key is not seen."""
-    one = read_sealed(root / f"sample_scores/{model}.json")
-    (layers,) = [c["layers"] for c in one["conditions"] if c["condition"] == condition]
-    tokens = one["tokens"]
-    found = np.full((tokens, tokens), -np.inf)
-    seen = np.tri(tokens, dtype=bool) if one["is_causal"] else np.ones_like(found, bool)
-    found[seen] = [float(word) for word in layers[LAYER][HEAD].split(" ")]
-    return found
+    measurement = read_sealed(root / f"sample_scores/{model}.json")
+    (layers,) = [c["layers"] for c in measurement["conditions"] if c["condition"] == condition]
+    tokens = measurement["tokens"]
+    matrix = np.full((tokens, tokens), -np.inf)
+    seen = np.tri(tokens, dtype=bool) if measurement["is_causal"] else np.ones_like(matrix, bool)
+    matrix[seen] = [float(word) for word in layers[LAYER][HEAD].split(" ")]
+    return matrix
 
 
 def pattern(scores: np.ndarray) -> np.ndarray:
@@ -57,7 +57,7 @@ def press(tab, *keys: str) -> None:
 
 
 def focused(tab) -> str:
-    """What has the focus: its id, or what it is called."""
+    """What has the focus: its id or its name."""
     return tab.evaluate(
         "document.activeElement.id || document.activeElement.getAttribute('aria-label')"
     )
@@ -79,20 +79,20 @@ def go(tab, model: str) -> None:
 
 
 def shown(tab, grid: str) -> np.ndarray:
-    """All cells of a grid, as they are called; minus infinity where there is none."""
+    """All cells of a grid, by their labels; minus infinity where there is none."""
     cells = tab.locator(f"#{grid} td[data-at]").evaluate_all(
         "cells => cells.map(cell => [cell.dataset.at, cell.getAttribute('aria-label'),"
         " cell.firstChild.style.opacity])"
     )
     size = max(int(at.split(",")[0]) for at, _, _ in cells) + 1
-    found = np.full((size, size), -np.inf)
+    matrix = np.full((size, size), -np.inf)
     for at, label, opacity in cells:
         query, key = map(int, at.split(","))
         number = label.split(": ")[-1]
         assert float(number) == float(opacity)
         assert re.search(rf"\({query}\), key .*\({key}\): ", label)
-        found[query, key] = float(number)
-    return found
+        matrix[query, key] = float(number)
+    return matrix
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -102,10 +102,10 @@ def test_a_head_is_explored_by_keys_alone(opened, root, model):
     expected = {}
     for condition in ("intact", "zero"):
         expected[condition] = pattern(scores(root, model, condition))
-        found = shown(tab, f"pattern-{condition}")
-        there = found > -np.inf
+        matrix = shown(tab, f"pattern-{condition}")
+        there = matrix > -np.inf
         np.testing.assert_array_equal(there, scores(root, model, condition) > -np.inf)
-        np.testing.assert_allclose(found[there], expected[condition][there], atol=5.1e-4)
+        np.testing.assert_allclose(matrix[there], expected[condition][there], atol=5.1e-4)
     pieces = read_sealed(root / f"sample_scores/{model}.json")["pieces"]
     press(tab, "Tab", *["ArrowDown"] * 3, "End")
     query, key = 3, 3 if MODELS[model] else len(pieces) - 1
@@ -121,7 +121,7 @@ def test_a_head_is_explored_by_keys_alone(opened, root, model):
     both = [expected[condition][query, key] for condition in ("intact", "zero")]
     np.testing.assert_allclose(numbers, both, atol=5.1e-4)
     assert tab.locator("td.at").count() == 2
-    # One cell of each grid is reached by Tab, and it is the one where a reader was.
+    # Tab reaches one cell of each grid, the one where the reader was.
     press(tab, "Tab")
     assert focused(tab).startswith(f"query “{pieces[0]}” (0)")
     press(tab, "Shift+Tab")
@@ -187,8 +187,8 @@ def test_a_mask_is_tried_by_keys_alone(opened, root, model):
     tab = opened.tab
     go(tab, model)
     tab.locator("#mask-profile").focus()
-    one = read_sealed(root / f"conditions/{model}/{DATASET}.json")
-    entries = {entry["condition"]: entry for entry in one["conditions"]}
+    measurement = read_sealed(root / f"conditions/{model}/{DATASET}.json")
+    entries = {entry["condition"]: entry for entry in measurement["conditions"]}
     offered = tab.locator("#mask-profile option").evaluate_all("all => all.map(one => one.value)")
     assert offered[0] == "zero_alibi"
     assert ("zero_log_mask" in offered) == (model != "smollm2")
@@ -201,15 +201,15 @@ def test_a_mask_is_tried_by_keys_alone(opened, root, model):
         assert focused(tab) == "mask-value"
         value = float(tab.locator("#mask-value").input_value())
         assert value == pytest.approx(0.07 if place == 0 else 0.08)
-        found = shown(tab, "pattern-masked")
+        matrix = shown(tab, "pattern-masked")
         expected = masked(scores(root, model, "zero"), condition, value, MODELS[model])
-        there = found > -np.inf
-        np.testing.assert_allclose(found[there], expected[there], atol=5.1e-4)
-        # What was measured nearest to it, with its interval.
+        there = matrix > -np.inf
+        np.testing.assert_allclose(matrix[there], expected[there], atol=5.1e-4)
+        # The nearest measured value, with its interval.
         points = {0.0 if place == 0 else 1.0: entries["zero"]}
         spec = entries[condition]["spec"]["mask"]["profile"]
         points[spec["slope" if place == 0 else "floor"]] = entries[condition]
-        for sweep in one["sweeps"].values():
+        for sweep in measurement["sweeps"].values():
             if sweep["key"].startswith("mask."):
                 points |= {r["value"]: r for r in sweep["rows"] if r["condition"] == condition}
         close = min(points, key=lambda other: abs(other - value))
@@ -244,14 +244,14 @@ def test_a_cell_is_pointed_at(opened):
 
 
 def test_a_cell_is_tapped(browser, path):  # noqa: F811
-    made = Opened(
+    page = Opened(
         browser, path.as_uri() + f"#heads=decoder,{DATASET},0,0",
         viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True,
     )  # fmt: skip
-    made.tab.locator("#pattern-zero td[data-at='5,1']").tap()
-    assert "Query “sat” (5), key “a” (1)" in made.tab.locator("#pattern-said").inner_text()
-    assert made.tab.evaluate("document.documentElement.scrollWidth") <= 390
-    made.context.close()
+    page.tab.locator("#pattern-zero td[data-at='5,1']").tap()
+    assert "Query “sat” (5), key “a” (1)" in page.tab.locator("#pattern-said").inner_text()
+    assert page.tab.evaluate("document.documentElement.scrollWidth") <= 390
+    page.context.close()
 
 
 def test_a_head_is_in_the_address(browser, opened):  # noqa: F811

@@ -20,7 +20,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium"
 )
-# Without the last ones Chromium asks its maker's hosts at every start.
+# Without the last ones, Chromium calls its maker's hosts at each start.
 ARGUMENTS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update",
@@ -45,11 +45,11 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        made = playwright.chromium.launch(
+        chromium = playwright.chromium.launch(
             executable_path=CHROMIUM, args=ARGUMENTS, timeout=1000 * PATIENCE
         )
-        yield made
-        made.close()
+        yield chromium
+        chromium.close()
 
 
 def tables_of(path) -> dict[str, list[dict]]:
@@ -59,7 +59,7 @@ def tables_of(path) -> dict[str, list[dict]]:
 
 
 def context_of(browser, **options):
-    """A window of its own, whose waits are as long as those of all tests."""
+    """A window of its own, which waits as long as all tests do."""
     context = browser.new_context(**options)
     context.set_default_timeout(1000 * PATIENCE)
     return context
@@ -79,7 +79,7 @@ class Opened:
         self.tab.goto(url)
 
     def draw(self, largest: int = 10**9) -> None:
-        """Open the tables that have at most so many rows, which they get then."""
+        """Open the tables of at most that many rows, which they get then."""
         self.tab.evaluate(
             "largest => document.querySelectorAll('.numbers').forEach(one => {"
             "if (Number(one.querySelector('.count').dataset.total) <= largest) one.open = true})",
@@ -96,7 +96,7 @@ class Opened:
         return sum(int(count.split()[0]) for count in counts)
 
     def names(self, column: int) -> set[str]:
-        """Names of a column of these rows, in tables that are quickly drawn."""
+        """Names in a column of these rows, in tables that draw quickly."""
         self.draw(MOST_ROWS)
         script = (
             "column => [...document.querySelectorAll('.numbers[open]')].map(one =>"
@@ -112,11 +112,11 @@ class Opened:
 @pytest.fixture
 def opened(browser, path):
     """The page at 1280 pixels; it must say nothing, and ask for nothing but itself."""
-    made = Opened(browser, path.as_uri(), viewport={"width": 1280, "height": 900})
-    yield made
-    made.context.close()
-    assert made.said == []
-    assert [url for url in made.requests if not url.startswith(("file://", "data:", "blob:"))] == []
+    page = Opened(browser, path.as_uri(), viewport={"width": 1280, "height": 900})
+    yield page
+    page.context.close()
+    assert page.said == []
+    assert [url for url in page.requests if not url.startswith(("file://", "data:", "blob:"))] == []
 
 
 def choose(opened: Opened, filter_: str, name: str) -> None:
@@ -169,7 +169,7 @@ def test_a_view_is_in_its_address(browser, path, opened):
     choose(opened, "data-sets", "sample_questions")
     opened.tab.get_by_label("Search quantities").fill("perplexity")
     opened.tab.wait_for_function("location.hash.includes('search')")
-    # Contents do not lose it.
+    # The contents keep it.
     opened.tab.locator("nav a[href='#further']").click()
     opened.tab.wait_for_function("location.hash.includes('at=further')")
     again = Opened(browser, opened.tab.url)
@@ -224,7 +224,7 @@ def test_the_largest_differences_stand_first_where_a_reader_wants_that(browser, 
     texts = [text for text in shown if text != "–"]
     assert len(texts) > 20 and shown == [*texts, *["–"] * (len(shown) - len(texts))]
     changes = [abs(float(text.replace("−", "-"))) for text in texts]
-    # As they are shown: rounded, some of them to whole numbers.
+    # As shown: rounded, some of them to whole numbers.
     halves = [0.5 * 0.1 ** len(text.partition(".")[2]) for text in texts]
     rounded = list(zip(changes, halves, strict=True))
     assert changes[0] > 10 * changes[-1]
@@ -270,7 +270,7 @@ def test_a_table_shows_words_and_the_name_beside_them(opened):
     cell = details.locator("tbody tr:not([hidden])").first.locator("td").nth(2)
     cell.locator("code").wait_for()
     assert cell.inner_text().split("\n") == ["control: one mask per layer", "placebo_mean"]
-    # Names stay the keys of everything else.
+    # Names still key everything else.
     assert opened.names(2) == {"", "placebo_mean"}
     panel = tab.locator(".filter[data-filter=conditions]")
     panel.locator("summary").click()
@@ -302,8 +302,8 @@ def test_downloads_hold_the_rows_that_are_shown(opened, tmp_path):
         assert row["data_set"] == record["data_set"] == "sample_reviews"
         assert row["file"].endswith(".json")
         assert float(row["value"]) == record["value"]
-    (one,) = [r for r in records if (r["condition"], r["quantity"]) == ("intact", "perplexity")]
-    assert one["value"] == 39.71234 and one["low"] < one["value"] < one["high"]
+    (intact,) = [r for r in records if (r["condition"], r["quantity"]) == ("intact", "perplexity")]
+    assert intact["value"] == 39.71234 and intact["low"] < intact["value"] < intact["high"]
 
 
 def test_all_is_reached_by_keyboard(opened):
@@ -355,11 +355,11 @@ def test_fixed_words_are_said_in_japanese_too(browser, path, opened):
 
 
 def test_no_column_is_lost_on_a_telephone(browser, path):
-    made = Opened(browser, path.as_uri(), viewport={"width": 390, "height": 800})
-    tab = made.tab
+    page = Opened(browser, path.as_uri(), viewport={"width": 390, "height": 800})
+    tab = page.tab
     tab.locator("#compare").scroll_into_view_if_needed()
     tab.wait_for_selector("#compared tbody tr")
-    made.draw()
+    page.draw()
     tables = "[...document.querySelectorAll('#compared, table.long, table.plain')]"
     gone = tab.evaluate(
         f"{tables}.flatMap(table => [...table.rows].slice(0, 3).flatMap(row => [...row.cells]))"
@@ -367,10 +367,10 @@ def test_no_column_is_lost_on_a_telephone(browser, path):
         ".filter(cell => !cell.offsetWidth).map(cell => cell.textContent)"
     )
     assert gone == []
-    # Side by side is seen as a whole; what is wider moves in a region of its own.
+    # The comparison is seen whole; what is wider scrolls in its own region.
     assert tab.evaluate("document.querySelector('#compared').scrollWidth") <= 390
     assert tab.evaluate("document.documentElement.scrollWidth") <= 390
-    made.context.close()
+    page.context.close()
 
 
 PLATE = "#figure-perplexity .plate"
@@ -383,8 +383,8 @@ SCALE = f"""
 def values_of_perplexity(path) -> list[float]:
     """Of the measurement files, in all digits."""
     rows = itertools.chain(*tables_of(path).values())
-    found = [row for row in rows if (row["measurement"], row["quantity"]) == ("perplexity",) * 2]
-    return [row["value"] for row in found if row["value"] is not None]
+    selected = [row for row in rows if (row["measurement"], row["quantity"]) == ("perplexity",) * 2]
+    return [row["value"] for row in selected if row["value"] is not None]
 
 
 def test_a_point_of_a_figure_says_its_value_under_the_pointer_and_by_keyboard(path, opened):
@@ -395,7 +395,7 @@ def test_a_point_of_a_figure_says_its_value_under_the_pointer_and_by_keyboard(pa
     # Where the first point lies, in the units of the picture, and the number that it stands for.
     _, _, points = json.loads(plate.locator("metadata").text_content())["series"][0]
     x, y, value, row = points[0][:4]
-    exact = min(values_of_perplexity(path), key=lambda one: abs(one - float(value)))
+    exact = min(values_of_perplexity(path), key=lambda number: abs(number - float(value)))
     assert float(value) == pytest.approx(exact, rel=1e-3)
     box = plate.locator("svg").bounding_box()
     scale = tab.evaluate(SCALE)
@@ -417,36 +417,36 @@ def test_a_point_of_a_figure_says_its_value_under_the_pointer_and_by_keyboard(pa
 
 
 def test_a_tap_says_the_value(browser, path):
-    made = Opened(browser, path.as_uri(), viewport={"width": 390, "height": 800}, has_touch=True)
-    plate = made.tab.locator(PLATE)
+    page = Opened(browser, path.as_uri(), viewport={"width": 390, "height": 800}, has_touch=True)
+    plate = page.tab.locator(PLATE)
     plate.scroll_into_view_if_needed()
     plate.locator("svg").wait_for()
     x, y, value = json.loads(plate.locator("metadata").text_content())["series"][0][2][0][:3]
-    scale = made.tab.evaluate(SCALE)
+    scale = page.tab.evaluate(SCALE)
     box = plate.locator("svg").bounding_box()
-    made.tab.touchscreen.tap(box["x"] + scale * x / 10, box["y"] + scale * y / 10)
-    made.tab.locator("#tip").wait_for()
-    assert f"{value} [" in made.tab.locator("#tip").inner_text()
-    within = made.tab.locator("#tip").bounding_box()
+    page.tab.touchscreen.tap(box["x"] + scale * x / 10, box["y"] + scale * y / 10)
+    page.tab.locator("#tip").wait_for()
+    assert f"{value} [" in page.tab.locator("#tip").inner_text()
+    within = page.tab.locator("#tip").bounding_box()
     assert within["x"] >= 0 and within["x"] + within["width"] <= 390
-    assert made.tab.evaluate("document.documentElement.scrollWidth") <= 390
-    made.context.close()
+    assert page.tab.evaluate("document.documentElement.scrollWidth") <= 390
+    page.context.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_words_of_figures_stand_out_from_the_paper(browser, path, scheme):
-    made = Opened(browser, path.as_uri(), color_scheme=scheme)
-    plate = made.tab.locator(PLATE)
+    page = Opened(browser, path.as_uri(), color_scheme=scheme)
+    plate = page.tab.locator(PLATE)
     plate.scroll_into_view_if_needed()
     plate.locator("svg").wait_for()
-    fill, paper = made.tab.evaluate(
+    fill, paper = page.tab.evaluate(
         f"[getComputedStyle(document.querySelector('{PLATE} text')).fill,"
         " getComputedStyle(document.body).backgroundColor]"
     )
-    channels = [re.findall(r"\d+", one)[:3] for one in (fill, paper)]
-    colours = ["#" + "".join(f"{int(c):02x}" for c in one) for one in channels]
+    channels = [re.findall(r"\d+", colour)[:3] for colour in (fill, paper)]
+    colours = ["#" + "".join(f"{int(c):02x}" for c in rgb) for rgb in channels]
     assert contrast(*colours) >= 12
-    made.context.close()
+    page.context.close()
 
 
 @pytest.mark.parametrize(("scheme", "view"), [("light", ""), ("dark", "#lang=ja")])
@@ -454,46 +454,46 @@ def test_words_of_figures_stand_out_from_the_paper(browser, path, scheme):
 def test_the_page_is_accessible_and_fits(browser, path, scheme, view, width):
     from axe_playwright_python.sync_playwright import Axe
 
-    made = Opened(
+    page = Opened(
         browser, path.as_uri() + view, viewport={"width": width, "height": 800}, color_scheme=scheme
     )
-    made.tab.evaluate("document.querySelector('.numbers').open = true")
-    made.tab.evaluate("document.querySelector('#studies').open = true")
-    made.tab.locator("#compare").scroll_into_view_if_needed()
-    made.tab.wait_for_selector("#compared tbody tr")
-    made.tab.locator("#heads").scroll_into_view_if_needed()
-    made.tab.wait_for_selector("#pattern-masked td[data-at]")
-    made.tab.locator(PLATE).focus()
-    made.tab.keyboard.press("ArrowRight")
-    assert made.tab.evaluate("document.documentElement.scrollWidth") <= width
+    page.tab.evaluate("document.querySelector('.numbers').open = true")
+    page.tab.evaluate("document.querySelector('#studies').open = true")
+    page.tab.locator("#compare").scroll_into_view_if_needed()
+    page.tab.wait_for_selector("#compared tbody tr")
+    page.tab.locator("#heads").scroll_into_view_if_needed()
+    page.tab.wait_for_selector("#pattern-masked td[data-at]")
+    page.tab.locator(PLATE).focus()
+    page.tab.keyboard.press("ArrowRight")
+    assert page.tab.evaluate("document.documentElement.scrollWidth") <= width
     # All rows of a table are alike.
-    made.tab.evaluate(
+    page.tab.evaluate(
         "document.querySelectorAll('tbody').forEach("
         "body => [...body.rows].slice(6).forEach(row => row.remove()))"
     )
-    found = Axe().run(
-        made.tab, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa", "best-practice"]}
+    result = Axe().run(
+        page.tab, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa", "best-practice"]}
     )
     problems = [
-        (one["id"], [node["target"] for node in one["nodes"][:3]])
-        for one in found.response["violations"]
+        (violation["id"], [node["target"] for node in violation["nodes"][:3]])
+        for violation in result.response["violations"]
     ]
-    made.context.close()
+    page.context.close()
     assert problems == []
 
 
 def test_the_page_is_whole_without_scripts(browser, path):
-    made = Opened(browser, path.as_uri(), java_script_enabled=False)
-    assert made.tab.locator("#filters").is_hidden()
-    assert made.tab.locator(".interactive").is_hidden()
-    for told in made.tab.locator("noscript p").all():
+    page = Opened(browser, path.as_uri(), java_script_enabled=False)
+    assert page.tab.locator("#filters").is_hidden()
+    assert page.tab.locator(".interactive").is_hidden()
+    for told in page.tab.locator("noscript p").all():
         assert told.is_visible()
-    assert made.tab.locator(".headlines .value").first.is_visible()
-    # Tables cannot be drawn, and what has all numbers is named.
-    assert not made.tab.locator(".numbers").first.is_visible()
-    assert "data/studies/default/numbers.json" in made.tab.locator("header noscript").inner_text()
-    assert made.tab.locator(f"{PLATE} svg text").first.is_visible()
-    made.context.close()
+    assert page.tab.locator(".headlines .value").first.is_visible()
+    # Tables cannot be drawn; the file of all numbers is named.
+    assert not page.tab.locator(".numbers").first.is_visible()
+    assert "data/studies/default/numbers.json" in page.tab.locator("header noscript").inner_text()
+    assert page.tab.locator(f"{PLATE} svg text").first.is_visible()
+    page.context.close()
 
 
 def test_the_browser_draws_the_rows_of_the_step(path, opened):
@@ -537,7 +537,7 @@ def test_filters_and_search_leave_the_figures_that_they_are_about(opened):
         )
         return set(shown.evaluate_all("figures => figures.map(figure => figure.id)"))
 
-    # By the words of its caption, though no row has them; and without any row at all.
+    # By words of its caption that no row has; and without any row at all.
     assert "figure-mask-semantics" in search("mask_semantics")
     assert len(search("mask_semantics")) < all_of_them
     assert search("no such words") == set()
@@ -553,23 +553,23 @@ def test_filters_and_search_leave_the_figures_that_they_are_about(opened):
 
 
 def test_an_address_that_searches_leads_to_the_row(browser, path):
-    """As numbers of the documents do."""
+    """As the documents' numbers do."""
     place = "#models=decoder&data-sets=sample_reviews&conditions=zero&search=perplexity+delta_nll"
-    made = Opened(browser, path.as_uri() + place, viewport={"width": 1280, "height": 900})
-    row = made.tab.locator(".numbers[open] tbody tr:not([hidden])").first
+    page = Opened(browser, path.as_uri() + place, viewport={"width": 1280, "height": 900})
+    row = page.tab.locator(".numbers[open] tbody tr:not([hidden])").first
     row.wait_for()
     assert row.get_attribute("data-q") == "perplexity.delta_nll"
-    made.tab.wait_for_function("scrollY > 1000")
-    assert made.tab.locator(".numbers[open]").count() == 1
-    assert made.said == []
-    made.context.close()
+    page.tab.wait_for_function("scrollY > 1000")
+    assert page.tab.locator(".numbers[open]").count() == 1
+    assert page.said == []
+    page.context.close()
 
 
 @pytest.mark.parametrize("by", ["data/studies/default/index.html", "report/index.html"])
 def test_other_studies_are_reached_with_what_is_chosen_here(
     browser, tmp_path, path, monkeypatch, by
 ):
-    """From the page itself and from the link to it; studies that have no page are not offered."""
+    """From the page itself and from the link to it; studies without a page are not offered."""
     monkeypatch.chdir(tmp_path)
     for study in ("default", "local"):
         copy = tmp_path / f"data/studies/{study}/index.html"
@@ -579,27 +579,27 @@ def test_other_studies_are_reached_with_what_is_chosen_here(
     (tmp_path / "paper").mkdir()
     links.list_pages()
     links.link("default")
-    made = Opened(browser, (tmp_path / by).as_uri() + "#models=decoder")
-    made.tab.locator("#studies summary").focus()
-    made.tab.keyboard.press("Enter")
-    made.tab.locator("#studies a").first.wait_for()
-    assert made.tab.locator("#studies a").all_inner_texts() == ["local"]
-    made.tab.keyboard.press("Tab")
-    made.tab.keyboard.press("Enter")
-    made.tab.wait_for_url("**/data/studies/local/index.html#models=decoder*")
-    assert made.tab.locator(".filter[data-filter=models] input[value=decoder]").is_checked()
-    assert made.said == []
-    made.context.close()
+    page = Opened(browser, (tmp_path / by).as_uri() + "#models=decoder")
+    page.tab.locator("#studies summary").focus()
+    page.tab.keyboard.press("Enter")
+    page.tab.locator("#studies a").first.wait_for()
+    assert page.tab.locator("#studies a").all_inner_texts() == ["local"]
+    page.tab.keyboard.press("Tab")
+    page.tab.keyboard.press("Enter")
+    page.tab.wait_for_url("**/data/studies/local/index.html#models=decoder*")
+    assert page.tab.locator(".filter[data-filter=models] input[value=decoder]").is_checked()
+    assert page.said == []
+    page.context.close()
 
 
 def test_a_page_that_was_moved_says_that_no_other_studies_lie_beside_it(browser, tmp_path, path):
     shutil.copyfile(path, tmp_path / "sent.html")
-    made = Opened(browser, (tmp_path / "sent.html").as_uri())
-    assert len(made.requests) == 1, "nothing is asked for until a reader asks"
-    made.tab.locator("#studies summary").click()
-    told = made.tab.locator("#studies p")
-    made.tab.wait_for_function("document.querySelector('#studies p').textContent !== ''")
+    page = Opened(browser, (tmp_path / "sent.html").as_uri())
+    assert len(page.requests) == 1, "nothing is asked for until a reader asks"
+    page.tab.locator("#studies summary").click()
+    told = page.tab.locator("#studies p")
+    page.tab.wait_for_function("document.querySelector('#studies p').textContent !== ''")
     assert told.inner_text().startswith("No list of studies lies beside this page")
-    made.tab.get_by_role("button", name="日本語").click()
+    page.tab.get_by_role("button", name="日本語").click()
     assert told.inner_text().startswith("このページのそばに")
-    made.context.close()
+    page.context.close()

@@ -25,7 +25,7 @@ NOWHERE = "http://127.0.0.1:9"
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """Built once: a page of docs/ that is not in the nav, or a link to nowhere, stops it."""
+    """Built once: a page of docs/ missing from the nav, or a dead link, stops it."""
     folder = tmp_path_factory.mktemp("site")
     proxies = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), NOWHERE)
     done = subprocess.run(
@@ -46,9 +46,9 @@ def text(path) -> str:
 
 def test_every_page_of_docs_is_there(site):
     pages = {path.with_suffix(".html").name for path in (ROOT / "docs").glob("*.md")}
-    made = {"index.html", "index.ja.html", "contributing.html", "changelog.html", "notebook.html",
+    built = {"index.html", "index.ja.html", "contributing.html", "changelog.html", "notebook.html",
             "api.html", "gallery.html"}  # fmt: skip
-    assert pages | made <= {path.name for path in site.glob("*.html")}
+    assert pages | built <= {path.name for path in site.glob("*.html")}
 
 
 def test_a_page_that_is_not_in_the_nav_stops_the_build(tmp_path, caplog):
@@ -58,7 +58,7 @@ def test_a_page_that_is_not_in_the_nav_stops_the_build(tmp_path, caplog):
             pages[:] = [page for page in pages if page != {"Models": "models.md"}]
     with pytest.raises(Abort):
         mkdocs_build(config)
-    (said,) = (one.getMessage() for one in caplog.records if "nav" in one.getMessage())
+    (said,) = (record.getMessage() for record in caplog.records if "nav" in record.getMessage())
     assert said.splitlines()[1:] == ["  - models.md"]
 
 
@@ -83,7 +83,7 @@ def test_every_condition_mask_and_study_has_its_sentence(site):
     assert {name for _, name in layers.about} >= layers.value["conditions"].keys()
     for said in (
         *layers.about.values(),
-        *(one["asks"] for one in layers.value["studies"].values()),
+        *(study["asks"] for study in layers.value["studies"].values()),
     ):
         assert said.replace("`", "") in page
 
@@ -104,10 +104,10 @@ def test_both_glossaries_have_the_same_words():
 
 def test_the_language_of_a_page_is_said_and_leads_to_the_other(site):
     for name, language, other in (("tutorial", "en", "ja"), ("glossary", "en", "ja")):
-        one, two = text(site / f"{name}.html"), text(site / f"{name}.ja.html")
-        assert f'<html lang="{language}"' in one and f'<html lang="{other}"' in two
-        assert f'href="{name}.ja.html" hreflang="{other}"' in one
-        assert f'href="{name}.html" hreflang="{language}"' in two
+        page, translation = text(site / f"{name}.html"), text(site / f"{name}.ja.html")
+        assert f'<html lang="{language}"' in page and f'<html lang="{other}"' in translation
+        assert f'href="{name}.ja.html" hreflang="{other}"' in page
+        assert f'href="{name}.html" hreflang="{language}"' in translation
     assert "hreflang" not in text(site / "rotary.html")
 
 
@@ -127,9 +127,9 @@ def test_it_is_searched_from_a_file_in_both_languages(site, browser, word, page,
     tab.locator(".md-search__input").focus()
     tab.keyboard.insert_text(word)
     tab.keyboard.press("End")  # it looks when a key goes up
-    found = tab.locator(".md-search-result__link")
-    found.first.wait_for()
-    assert any(page in link.get_attribute("href") for link in found.all())
+    links = tab.locator(".md-search-result__link")
+    links.first.wait_for()
+    assert any(page in link.get_attribute("href") for link in links.all())
     assert errors == [] and {url.partition(":")[0] for url in asked} <= {"file", "data", "about"}
     context.close()
 
@@ -144,13 +144,13 @@ def test_a_page_is_for_everybody(site, browser, page, scheme):  # noqa: F811
     tab = context.new_page()
     tab.goto((site / f"{page}.html").as_uri())
     tab.wait_for_function("globalThis.document$ !== undefined")
-    # Colours change slowly, and a half-changed one has another contrast.
+    # Colours fade in slowly; a half-faded one has another contrast.
     tab.add_style_tag(content="*, ::before, ::after {transition: none !important}")
     tab.wait_for_function("document.getAnimations().length === 0")
-    found = Axe().run(tab, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]})
+    result = Axe().run(tab, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]})
     context.close()
     problems = [
-        (one["id"], [node["target"] for node in one["nodes"][:3]])
-        for one in found.response["violations"]
+        (violation["id"], [node["target"] for node in violation["nodes"][:3]])
+        for violation in result.response["violations"]
     ]
     assert problems == []

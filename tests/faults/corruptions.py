@@ -38,7 +38,7 @@ from tests.workflow.conftest import Project, make_project
 
 ACTIVATIONS, MEASUREMENTS = f"{STUDY}/activations", f"{STUDY}/measurements"
 DOCUMENTS = (f"{STUDY}/pdf",)
-# DVC leaves them to git, or to the workspace.
+# DVC leaves them to git or the workspace.
 UNCACHED = ("paper/build", "data/config")
 
 
@@ -88,7 +88,7 @@ VICTIMS = (
     Victim(f"{STUDY}/metrics.json"),
     Victim(f"{STUDY}/plots/*.csv"),
     Victim(f"{STUDY}/plots/layers/*.csv"),
-    # Written from params.yaml by every run, so there is no silent damage to them.
+    # Every run writes them from params.yaml, so silent damage is impossible.
     Victim("data/config/**/*.json"),
 )
 
@@ -128,14 +128,14 @@ WAYS: tuple[Callable[[Path, random.Random], str], ...] = (flip, flip, flip, trun
 
 
 def choose(project: Project, random_: random.Random, *patterns: str) -> Path:
-    """One of the files that are there; hidden ones left out."""
-    found = sorted(
+    """One of the existing files, hidden ones left out."""
+    candidates = sorted(
         path
         for pattern in patterns
         for path in project.folder.glob(pattern)
         if path.is_file() and not path.name.startswith(".")
     )
-    return random_.choice(found)
+    return random_.choice(candidates)
 
 
 def name_of(project: Project, path: Path) -> str:
@@ -144,7 +144,7 @@ def name_of(project: Project, path: Path) -> str:
 
 
 def damage(path: Path, random_: random.Random, silent: bool) -> str:
-    """Damage a file, its time kept when it is silent."""
+    """Damage a file; keep its time if silent."""
     way = random_.choice([way for way in WAYS if path.stat().st_size > 1 or way in (empty, gone)])
     before = path.stat()
     done = way(path, random_)
@@ -169,7 +169,7 @@ def damaged(project: Project, random_: random.Random, victim: Victim, silent: bo
     path = choose(project, random_, victim.pattern)
     name = name_of(project, path)
     done = damage(path, random_, silent)
-    # What is missing is made again when something needs it.
+    # Missing files are made again when needed.
     if silent or not path.exists():
         remove(project, victim.readers)
     return f"{'silent' if silent else 'loud'}, {name}: {done}", name, 1 + silent
@@ -215,7 +215,7 @@ def record(project: Project, random_: random.Random) -> Round:
 
 
 def lock(project: Project, random_: random.Random) -> Round:
-    """Leave the locks of runs that are no more, on a machine that was switched off."""
+    """Leave the locks of dead runs, as on a machine that was switched off."""
     locks = project.folder / ".snakemake/locks"
     locks.mkdir(exist_ok=True)
     for kind in ("input", "output"):
@@ -251,7 +251,7 @@ KINDS = (*[artifact] * 12, *[half_done_capture] * 2, half_done_training, record,
 
 
 def repaired(project: Project, expected: State, name: str, runs: int) -> tuple[int, str, str]:
-    """Run plain Snakemake as often as it may take: how often it took, what is wrong, output."""
+    """Run plain Snakemake as often as allowed: return runs taken, what is wrong, output."""
     output = ""
     for number in range(1, runs + 1):
         result = project.snakemake(check=False)

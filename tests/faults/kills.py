@@ -39,7 +39,7 @@ SNAKEMAKE = ("snakemake", "--cores", "2", "--resources", "gpu=1")
 class Removal:
     """Artifacts that a round removes, and DVC's stages that make them.
 
-    Snakemake makes again only what something requested needs: what is removed reaches to the end.
+    Snakemake remakes only what something requested needs: what is removed reaches to the end.
     DVC restores what is missing from its cache, so it is told to run these very stages.
     """
 
@@ -76,7 +76,7 @@ REMOVALS = (
         (f"{STUDY}/activations/decoder", f"{STUDY}/measurements/*/decoder"),
         ("activations@default", "measurements@default"),
     ),
-    # One run of several: the others are kept.
+    # One of several runs: the others stay.
     Removal(
         (f"{STUDY}/activations/*/*/zero", f"{STUDY}/measurements/*/*/*/zero.json"),
         ("activations@default", "measurements@default"),
@@ -122,7 +122,7 @@ def delete(path: Path) -> None:
 
 
 def remove(project: Project, patterns: tuple[str, ...]) -> None:
-    """Remove artifacts, and the second names by which they would come back."""
+    """Remove artifacts and the second names that would bring them back."""
     shutil.rmtree(project.folder / second_names.PLACE, ignore_errors=True)
     for path in [path for pattern in patterns for path in project.folder.glob(pattern)]:
         if path.exists():
@@ -130,14 +130,14 @@ def remove(project: Project, patterns: tuple[str, ...]) -> None:
 
 
 def jobs_of(project: Project, module: str = "") -> list[psutil.Process]:
-    """Running jobs of the project, whoever their parent is; only those of one module, if given."""
-    found = []
+    """Running jobs of the project, whatever their parent; of one module only, if given."""
+    processes = []
     for process in psutil.process_iter(["cmdline", "cwd"]):
         command = process.info["cmdline"] or []
         modules = [part for part in command if part.startswith("posenc.")] * (JOB in command)
         if process.info["cwd"] == str(project.folder) and modules and module in (modules[0], ""):
-            found.append(process)
-    return found
+            processes.append(process)
+    return processes
 
 
 def kill(project: Project, run: subprocess.Popen, victim: str) -> str:
@@ -161,7 +161,7 @@ def kill(project: Project, run: subprocess.Popen, victim: str) -> str:
 
 
 def progress(log: Path, stages: int) -> float:
-    """Share of a run that is done, by what it says."""
+    """Finished share of a run, by what it says."""
     text = log.read_text(errors="replace")
     if stages:
         return max(0, text.count("Running stage") - 1) / stages
@@ -172,15 +172,15 @@ def progress(log: Path, stages: int) -> float:
 def disturb(project: Project, random_: random.Random) -> tuple[str, str]:
     """One round: remove artifacts, start, kill. Returns what was done and what was killed."""
     removal = random_.choice(REMOVALS)
-    # Single stages would find their dependencies removed by another choice.
+    # Another choice would remove the dependencies of single stages.
     if by_dvc := random_.random() < 0.3:
         command = ("dvc", "repro", "--force", "--single-item", *removal.stages)
         removed = [removal]
     else:
         command = SNAKEMAKE
         removed = list({removal, random_.choice(REMOVALS)})
-    for one in removed:
-        remove(project, one.paths)
+    for choice in removed:
+        remove(project, choice.paths)
     victim, share = random_.choice(VICTIMS), random_.random()
     extra = random_.uniform(0, 5) * (1 - share)  # the last jobs are short
     log = project.folder / "logs/killed.log"
@@ -193,21 +193,21 @@ def disturb(project: Project, random_: random.Random) -> tuple[str, str]:
     killed = kill(project, run, victim)
     if victim == "front end":
         time.sleep(random_.uniform(0, 2))  # what is left goes on for a while
-    names = ", ".join(path for one in removed for path in one.paths[:1])
+    names = ", ".join(path for choice in removed for path in choice.paths[:1])
     moment = f"{extra:.1f} s after {share:.0%}, killed {killed or 'nothing: it had ended'}"
     return f"{command[0]} without {names}; {moment}", killed
 
 
 def unfinished(project: Project) -> set[str]:
-    """Folders of a killed training or capture, from which the next one goes on."""
-    found = [*project.folder.glob("data/models/.*.partial"), *project.folder.glob(CAPTURES)]
-    return {str(path.relative_to(project.folder)) for path in found}
+    """Folders of a killed training or capture, where the next one goes on."""
+    paths = [*project.folder.glob("data/models/.*.partial"), *project.folder.glob(CAPTURES)]
+    return {str(path.relative_to(project.folder)) for path in paths}
 
 
 def strays(project: Project) -> list[str]:
     """Temporary files that should be gone after a run that ended well."""
-    found = [path for top in ("data", "paper") for path in (project.folder / top).rglob(".*")]
-    names = {str(path.relative_to(project.folder)) for path in found}
+    paths = [path for top in ("data", "paper") for path in (project.folder / top).rglob(".*")]
+    names = {str(path.relative_to(project.folder)) for path in paths}
     return sorted(names - unfinished(project) - {str(FRONT_END), str(JOBS)})
 
 
@@ -234,15 +234,15 @@ class State:
     def of(cls, project: Project) -> State:
         """Read it from a project."""
         partial = [Path(path) for path in unfinished(project)]
-        made = {
+        digests = {
             name: digest
             for name, digest in artifacts(project).items()
             if not any(Path(name).is_relative_to(path) for path in partial)
         }
-        return cls(made, (project.folder / "dvc.lock").read_text())
+        return cls(digests, (project.folder / "dvc.lock").read_text())
 
     def differences(self, project: Project) -> list[str]:
-        """Names of what is different in the project now, or should not be there."""
+        """Names of what differs in the project now or should not be there."""
         now = State.of(project)
         names = self.artifacts | now.artifacts
         wrong = [name for name in names if self.artifacts.get(name) != now.artifacts.get(name)]
@@ -261,7 +261,7 @@ def main(
         project.snakemake()
         project.run("posenc", "record")
         expected = State.of(project)
-        # A run that ended before its moment is compared as well, but is no kill.
+        # A run that ended before its moment is compared too, but is no kill.
         while killed.total() < kills:
             done, victim = disturb(project, random_)
             killed.update([victim] * bool(victim))
@@ -269,7 +269,7 @@ def main(
             by_dvc, began = random_.random() < 0.25, time.monotonic()
             result = repair(project, by_dvc)
             wrong = expected.differences(project)
-            # DVC restores a result that was half done; the half stays until it is made again.
+            # DVC restores a half-done result; the half stays until it is made again.
             kept = unfinished(project) if by_dvc else kept & unfinished(project)
             wrong += sorted(unfinished(project) - kept)
             if result.returncode:

@@ -1,4 +1,4 @@
-"""Tests that need a GPU: they are collected where there is one, and nowhere else."""
+"""Tests that need a GPU: they are collected only where there is one."""
 
 from posenc.models.devices import has_gpu
 

@@ -79,7 +79,7 @@ def documents() -> list[list[int]]:
 
 def conditions(family: str) -> dict[str, Condition]:
     chosen = CONDITIONS | (ROTARY if family == "llama" else {})
-    return {name: Condition.model_validate(one) for name, one in chosen.items()}
+    return {name: Condition.model_validate(fields) for name, fields in chosen.items()}
 
 
 def on(device: str, folder, family):
@@ -95,7 +95,7 @@ def outcomes(device: str, folder, family, documents, change=lambda model: model)
     model = change(on(device, folder, family))
     counted = [[True] * len(ids) for ids in documents]
     given = (model, documents, counted, conditions(family), {}, 400)
-    return {(name, one.document): one for name, one in evaluate(*given)}
+    return {(name, outcome.document): outcome for name, outcome in evaluate(*given)}
 
 
 def test_outcomes(folder, family, documents):
@@ -114,12 +114,12 @@ def test_fast_is_as_near_as_on_the_cpu(folder, family, documents):
     exact = outcomes("cpu", folder, family, documents)
     errors = {}
     for device in ("cpu", "cuda"):
-        found = outcomes(device, folder, family, documents, faster)
-        nll = np.concatenate([found[key].nll - one.nll for key, one in exact.items()])
+        fast = outcomes(device, folder, family, documents, faster)
+        nll = np.concatenate([fast[key].nll - outcome.nll for key, outcome in exact.items()])
         cosine = np.concatenate(
             [
-                (found[key].cosine - one.cosine) / len(documents[key[1]])
-                for key, one in exact.items()
+                (fast[key].cosine - outcome.cosine) / len(documents[key[1]])
+                for key, outcome in exact.items()
             ]
         )
         errors[device] = [float(np.sqrt((x**2).mean())) if x.size else 0.0 for x in (nll, cosine)]
@@ -136,7 +136,7 @@ def test_neighbours_do_not_matter(folder, family, documents):
         for ids in documents:
             alone = capturing.packed_last(model, [ids])[0]
             part = together[begin : begin + len(ids)]
-            # A product of other rows may be summed in another order.
+            # A product of other rows may sum in another order.
             size = 1e-5 if alone.dtype == torch.float32 else 3e-2
             torch.testing.assert_close(part, alone, rtol=size, atol=size)
             begin += len(ids)
@@ -154,7 +154,7 @@ def test_one_call_is_what_groups_of_equal_length_are(folder, family, documents, 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_captures(folder, family, documents, dtype):
-    """All that is written, and losses; packs of several sizes use the same pinned buffers."""
+    """All written files, and losses; packs of several sizes share the same pinned buffers."""
     parameters = Activations(
         quantities=["hidden_states", "queries", "keys"], dtype=dtype, precision="exact",
         device="auto", batch_tokens=48, shard_tokens=1000,
@@ -185,14 +185,14 @@ def test_captures(folder, family, documents, dtype):
     ids=["closed", "distilled", "fitted"],
 )
 def test_masks(folder, family, documents, source):
-    """Masks that are learned there are those that are learned here."""
+    """Masks learned there are those learned here."""
     if family == "llama" and source.method == "fitted":
         source = fitted(steps=4, position="zero", learn_position=False)
-    found = {}
+    learned = {}
     for device in ("cpu", "cuda"):
         data = Calibration(on(device, folder, family), documents, documents, 60)
-        found[device] = learn(source, data)
-    (cpu, said), (gpu, says) = found["cpu"], found["cuda"]
+        learned[device] = learn(source, data)
+    (cpu, said), (gpu, says) = learned["cpu"], learned["cuda"]
     for name in ("relative", "first", "constant"):
         if getattr(cpu, name) is not None:
             np.testing.assert_allclose(getattr(gpu, name), getattr(cpu, name), rtol=0, atol=2e-3)

@@ -89,7 +89,7 @@ def tiny(task: str, kind: str) -> transformers.PreTrainedModel:
             raise NoTinyModel(f"{parameters:,} parameters")
         torch.manual_seed(0)
         model = made_by(config).eval()
-    # Whatever a configuration or a constructor raises.
+    # Anything a configuration or constructor raises.
     except Exception as error:
         raise NoTinyModel(f"{type(error).__name__}: {error}") from error
     with torch.no_grad():

@@ -40,7 +40,7 @@ class CaptureProject:
 
     def __init__(self, folder: Path, documents: list[list[int]]) -> None:
         self.folder, self.documents = folder, documents
-        # What a family of which it is not known is, and where its positions are.
+        # What an unknown family is, and where its positions are.
         self.kind: dict[str, str] = {}
         self.weights, self.tokens = folder / "models/gpt2", folder / "tokens/gpt2"
         self.output = folder / "activations/gpt2"
@@ -81,14 +81,14 @@ class CaptureProject:
         }
 
     def capture(self, part: str = "1-of-1") -> set[str]:
-        """Run a capture, and say which runs it worked at."""
+        """Run a capture, and say which runs it computed."""
         receipt = self.receipt(part)
         receipt.unlink(missing_ok=True)
         step.main(**self.options, part=part, done=receipt)
         return set(json.loads(receipt.read_text())["captured"])
 
     def receipt(self, part: str = "1-of-1") -> Path:
-        """The file by which Snakemake knows that a part is captured."""
+        """The file that tells Snakemake that a part is captured."""
         return self.output.parents[1] / f"captures/gpt2.{part}.json"
 
     def store(self) -> None:
@@ -122,12 +122,12 @@ class CaptureProject:
         }
 
     def from_nothing(self) -> dict[str, str]:
-        """What both steps write where nothing was written before."""
+        """What both steps write from nothing."""
         before, self.output = self.output, self.folder / "anew/activations/gpt2"
         shutil.rmtree(self.folder / "anew", ignore_errors=True)
         self.make()
-        found, self.output = self.contents(), before
-        return found
+        written, self.output = self.contents(), before
+        return written
 
 
 def contents(folder: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Small random models of each family, in the hub's folder format, and what captures one."""
+"""Small random models of each family, in the hub's folder format, and their capture."""
 
 import pytest
 import torch
@@ -44,17 +44,17 @@ def project(tmp_path, documents) -> CaptureProject:
 @pytest.fixture
 def written(monkeypatch) -> list[tuple[str, int]]:
     """Shards as they are written: condition and number."""
-    original, found = step.write_shard, []
+    original, shards = step.write_shard, []
 
     def write(partial, number, *rest):
-        found.append((partial.name.split(".")[1], number))
+        shards.append((partial.name.split(".")[1], number))
         original(partial, number, *rest)
 
     monkeypatch.setattr(step, "write_shard", write)
-    return found
+    return shards
 
 
 @pytest.fixture
 def in_bfloat16(monkeypatch) -> None:
-    """Fast runs compute in bfloat16, also where that is slower."""
+    """Fast runs compute in bfloat16 even where it is slower."""
     monkeypatch.setattr(rates, "is_quicker_in_bfloat16", lambda model: True)

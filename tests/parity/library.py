@@ -24,7 +24,7 @@ def reference(family: str) -> transformers.PreTrainedModel:
             vocab_size=97, n_positions=40, n_layer=3, n_head=4, n_embd=32, bos_token_id=0
         )
         model = transformers.GPT2LMHeadModel(config)
-    # The library initialises position embeddings small; here position has to matter.
+    # The library initialises position embeddings small; here, position must matter.
     for name, weight in model.named_parameters():
         if "wpe" in name or "position_embeddings" in name:
             torch.nn.init.normal_(weight, std=0.5)

@@ -42,7 +42,7 @@ def documents() -> list[list[int]]:
 
 
 def saved(network, folder):
-    """As a fetch leaves a model: with what was verified of it."""
+    """As a fetch leaves a model: with what it verified."""
     network.save_pretrained(folder)
     write_checksums(folder / CHECKSUMS, "config.json", "model.safetensors")
     write_json(folder / VERIFICATION, verified(network).as_json())
@@ -91,7 +91,7 @@ def test_a_store_and_an_evaluation_are_the_library_s(
 
 @pytest.mark.parametrize("family", ["qwen3", "deepseek_v3"])
 def test_queries_of_another_width_are_kept(project, documents, family):
-    """Heads whose features are not those of the model shared out."""
+    """Heads whose features are no share of the model's."""
     network = tiny("causal", family)
     saved(network, project.weights)
     project.family, project.kind = family, {"kind": "decoder", "position": "rotation"}

@@ -1,8 +1,8 @@
 """Any text model type of the library: equal to it, intact and without positions, or refused.
 
-One line a type: all types of the causal and masked mappings of the installed library. The
+One line per type in the causal and masked mappings of the installed library. The
 reference is a copy of the model with the library's own eager attention, one document alone. Its
-positions are taken away in another way than ours: all frequencies of rotations are 0, tables are.
+positions are removed in another way than ours: rotation frequencies and tables are set to 0.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Outcome(NamedTuple):
 
 
 def without_frequencies(made_by):
-    """A function of a rotation's frequencies that are all 0, with its scaling."""
+    """A rotation function whose frequencies are all 0, with its scaling."""
 
     def zero(*given, **named):
         rates, scaling = made_by(*given, **named)
@@ -131,6 +131,6 @@ def test_a_type_is_the_library_s_or_refused(task, kind):
 
 
 def test_most_types_are_equal():
-    outcomes = [outcome(*one).what for one in TYPES]
+    outcomes = [outcome(*case).what for case in TYPES]
     assert outcomes.count("equal") >= EQUAL_AT_LEAST
     assert "wrong" not in outcomes

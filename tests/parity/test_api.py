@@ -31,9 +31,9 @@ CONDITIONS = {
 BY_FAMILY = [
     (family, name)
     for family in FAMILIES
-    for name, one in CONDITIONS.items()
-    if one.is_for(family in ("gpt2", "llama"), "rotation" if family == "llama" else "table")
-    and one.problem(2, 2, "rotation" if family == "llama" else "table") is None
+    for name, chosen in CONDITIONS.items()
+    if chosen.is_for(family in ("gpt2", "llama"), "rotation" if family == "llama" else "table")
+    and chosen.problem(2, 2, "rotation" if family == "llama" else "table") is None
 ]
 CAUSAL = ("gpt2", "llama")
 LINEAR = {"kind": "linear", "floor": 0.1}
@@ -104,7 +104,7 @@ def library(family: str, ids: list[int], position: str = "intact", mask: str = "
 
 
 def check(run: posenc.Run, row: int, expected, nll: bool) -> None:
-    """A document of a run is what the library made of it."""
+    """A run's document is what the library made of it."""
     for ours, theirs in zip(run.hidden_states[row], expected.hidden_states, strict=True):
         np.testing.assert_allclose(ours, theirs[0], atol=2e-5)
     for ours, theirs in zip(run.patterns[row], expected.attentions, strict=True):
@@ -150,7 +150,7 @@ def test_scores_are_those_of_queries_and_keys(model, family):
 
 @contextlib.contextmanager
 def values_and_reads(network, family: str):
-    """What each layer's heads have as values, and what they read, as projections see them."""
+    """Values of each layer's heads and what the heads read, as projections see them."""
     values, reads, hooks = [], [], []
 
     def after(module, part=slice(None)):
@@ -175,20 +175,20 @@ def values_and_reads(network, family: str):
 def test_every_condition_is_the_engine_s(models, kind, name, monkeypatch):
     """The engine packs documents and was compared with the library condition by condition."""
     monkeypatch.chdir(PROJECT)
-    model, one = models[kind], CONDITIONS[name]
-    refused = one.segments is not None
+    model, chosen = models[kind], CONDITIONS[name]
+    refused = chosen.segments is not None
     with posenc.under(model, name), values_and_reads(model.network, kind) as (values, reads):
         if refused:
             with pytest.raises(posenc.ConditionError, match="no attention patterns"):
                 posenc.run(model, TEXTS, patterns=True)
         run = posenc.run(model, TEXTS, patterns=not refused)
-    if one.of_pairs:
+    if chosen.of_pairs:
         with pytest.raises(posenc.ConditionError, match="another one for some pairs"):
             _ = run.queries
     ids = [row.tolist() for row in run.ids]
     counted = [[True] * len(row) for row in ids]
     outcomes = [
-        outcome for _, outcome in evaluate(model.network, ids, counted, {name: one}, {}, 10_000)
+        outcome for _, outcome in evaluate(model.network, ids, counted, {name: chosen}, {}, 10_000)
     ]
     intact = posenc.run(model, TEXTS).hidden_states
     for outcome in outcomes:
@@ -243,12 +243,12 @@ def test_generation_without_a_cache_is_greedy_and_with_one_refused(model, family
     options = {"max_new_tokens": 6, "do_sample": False, "eos_token_id": None, "pad_token_id": 0}
     ids = torch.tensor([prompt])
     with posenc.under(model, condition(position="zero", mask=MASKS[mask])):
-        made = model.network.generate(ids, use_cache=False, **options)
+        generated = model.network.generate(ids, use_cache=False, **options)
         with pytest.raises(posenc.ConditionError, match="pass use_cache=False"):
             model.network.generate(ids, **options)
         with pytest.raises(posenc.ConditionError, match="a cache of keys"):
             model.network(ids, use_cache=True)
-    assert made[0].tolist() == expected
+    assert generated[0].tolist() == expected
     cache = model.network(ids, use_cache=True).past_key_values
     with (
         posenc.under(model, condition(mask=MASKS[mask])),
@@ -262,8 +262,8 @@ def test_a_direct_call_is_the_library_s(model, family):
     ids = [2, 4, 5, 9, 11]
     expected = library(family, ids, "zero", "alibi").hidden_states[-1]
     with posenc.under(model, condition(position="zero", mask=MASKS["alibi"])):
-        found = model.network(torch.tensor([ids]), output_hidden_states=True).hidden_states[-1]
-    np.testing.assert_allclose(found.detach(), expected, atol=2e-5)
+        states = model.network(torch.tensor([ids]), output_hidden_states=True).hidden_states[-1]
+    np.testing.assert_allclose(states.detach(), expected, atol=2e-5)
 
 
 def test_segments_are_run_on_their_own(model, family):
@@ -276,12 +276,12 @@ def test_segments_are_run_on_their_own(model, family):
             model.network(torch.tensor([[2, 3, 4, 5]]))
     for row, ids in enumerate(run.ids):
         cuts = [ids[i : i + 3].tolist() for i in range(0, len(ids), 3)]
-        made = [library(family, cut, "zero") for cut in cuts]
+        outputs = [library(family, cut, "zero") for cut in cuts]
         for layer, ours in enumerate(run.hidden_states[row]):
-            theirs = torch.cat([one.hidden_states[layer][0] for one in made])
+            theirs = torch.cat([output.hidden_states[layer][0] for output in outputs])
             np.testing.assert_allclose(ours, theirs, atol=2e-5)
         if family in CAUSAL:
-            logits = torch.cat([one.logits[0] for one in made])[:-1]
+            logits = torch.cat([output.logits[0] for output in outputs])[:-1]
             losses = torch.nn.functional.cross_entropy(
                 logits, torch.from_numpy(ids[1:]), reduction="none"
             )
@@ -393,5 +393,5 @@ def test_a_model_is_restored_exactly_whatever_happens(model):
         torch.testing.assert_close(x, before[name], rtol=0, atol=0)
     with torch.inference_mode():
         torch.testing.assert_close(model.network(ids)[0], expected, rtol=0, atol=0)
-    assert not any(one._forward_pre_hooks for one in model.network.modules())
+    assert not any(module._forward_pre_hooks for module in model.network.modules())
     posenc.run(model, TEXTS)

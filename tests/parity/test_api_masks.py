@@ -1,4 +1,4 @@
-"""Masks that Python code calibrates: as the workflow learns them, and as the library reads them."""
+"""Masks calibrated from Python: as the workflow learns them, and as the library reads them."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_run_with_first_order_is_the_workflow_s(llama, terms):
 
 
 def test_terms_from_the_mask_to_the_intact_model(llama):
-    """The mask alone is the closed form, and all four are the model as it is."""
+    """The mask alone is the closed form; all four terms are the intact model."""
     first = posenc.first_order(llama, CALIBRATION)
     for condition, mask, other in (
         ("zero", first.only("mask"), posenc.closed_form(llama, CALIBRATION)),
@@ -138,29 +138,29 @@ def test_terms_from_the_mask_to_the_intact_model(llama):
             ours = posenc.run(llama, TEXTS)
         with posenc.under(llama, condition, mask=other):
             theirs = posenc.run(llama, TEXTS)
-        for one, two in zip(ours.hidden_states, theirs.hidden_states, strict=True):
-            np.testing.assert_allclose(one, two, atol=1e-4)
+        for state, expected in zip(ours.hidden_states, theirs.hidden_states, strict=True):
+            np.testing.assert_allclose(state, expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("placebo", PLACEBOS)
 @pytest.mark.parametrize("method", ["closed_form", "means"])
 def test_placebos_are_those_of_the_masks_section(llama, method, placebo):
     makes = posenc.first_order if method == "means" else posenc.closed_form
-    found = makes(llama, CALIBRATION, placebo=placebo, seed=3)
+    mask = makes(llama, CALIBRATION, placebo=placebo, seed=3)
     own = makes(llama, CALIBRATION)
     absent = {"closed_form": "neighbours", "means": "within_layers"}
     if placebo != absent[method]:
         expected = learned(llama, method, placebo=placebo, seed=3)
         for name, array in expected.arrays().items():
-            np.testing.assert_allclose(getattr(found.learned, name), array, atol=1e-5)
+            np.testing.assert_allclose(getattr(mask.learned, name), array, atol=1e-5)
     for name, array in own.learned.arrays().items():
-        moved = getattr(found.learned, name)  # [n_layers, n_heads, ...]
+        moved = getattr(mask.learned, name)  # [n_layers, n_heads, ...]
         assert not np.allclose(moved, array, atol=1e-3)
         if placebo == "neighbours":
             np.testing.assert_array_equal(moved[:, :-1], array[:, 1:])
         elif placebo == "within_layers":
             np.testing.assert_array_equal(np.sort(moved, axis=1), np.sort(array, axis=1))
-    with posenc.under(llama, "zero", mask=found):
+    with posenc.under(llama, "zero", mask=mask):
         assert posenc.run(llama, TEXTS).condition == f"zero, {own.name}_{placebo}"
 
 
@@ -189,11 +189,11 @@ def test_the_bias_by_hand_gives_the_same_logits(models, family):
     with torch.inference_mode():
         expected = network(ids, position_ids=places).logits
         with posenc.under(model, "zero", mask=mask):
-            found = model.network(ids).logits
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
+            logits = model.network(ids).logits
+    torch.testing.assert_close(logits, expected, rtol=0, atol=1e-4)
     bias *= 0
     with torch.inference_mode():
-        assert not torch.allclose(network(ids, position_ids=places).logits, found, atol=1e-2)
+        assert not torch.allclose(network(ids, position_ids=places).logits, logits, atol=1e-2)
 
 
 def test_the_bias_of_an_encoder_is_what_is_added_to_its_scores(models):
@@ -214,12 +214,12 @@ def test_the_model_is_what_it_was(llama):
     with posenc.under(llama, {"position": "zero"}, mask=mask):
         run = posenc.run(llama, TEXTS)
     assert run.condition == '{"position": "zero"}, first_order'
-    for one, two in zip(before.nll, posenc.run(llama, TEXTS).nll, strict=True):
-        np.testing.assert_array_equal(one, two)
+    for losses, other in zip(before.nll, posenc.run(llama, TEXTS).nll, strict=True):
+        np.testing.assert_array_equal(losses, other)
 
 
 def test_a_condition_of_one_s_own_takes_the_mask_by_its_name(llama):
-    """Beside the intact rotation, in one layer, where there is no word for it."""
+    """Beside intact rotation, in one layer, where there is no word for it."""
     mask = posenc.closed_form(llama, CALIBRATION)
     profile = {"kind": "learned", "mask": "m"}
     condition = {"mask": {"semantics": "additive", "profile": profile, "layers": [1]}}

@@ -107,7 +107,7 @@ def test_a_ready_model_computes_affine_maps_with_their_activation(
         m.activation for m in model.modules() if getattr(m, "activation", "none") != "none"
     ]
     assert activated == ["gelu tanh" if family == "gpt2" else "gelu"] * 3
-    # The weights of the embedding and of the output are still one.
+    # Embedding and output still share one weight.
     if family == "gpt2":
         assert model.lm_head.weight is model.transformer.wte.weight
 
@@ -123,8 +123,8 @@ def test_affine_maps_and_their_gradients_equal_the_definition_in_double_precisio
     weight = torch.nn.Parameter(torch.randn(shape, generator=generator))
     shift = torch.nn.Parameter(torch.randn(24, generator=generator)) if bias else None
     x = torch.randn(2, 50, 16, generator=generator).requires_grad_()
-    given = [one for one in (x, weight, shift) if one is not None]
-    exact = [one.detach().double().requires_grad_() for one in given]
+    given = [tensor for tensor in (x, weight, shift) if tensor is not None]
+    exact = [tensor.detach().double().requires_grad_() for tensor in given]
     y = exact[0] @ (exact[1] if transposed else exact[1].T) + (exact[2] if bias else 0.0)
     if activation == "gelu":
         y = y * (1 + torch.erf(y / 2**0.5)) / 2
@@ -140,9 +140,9 @@ def test_affine_maps_and_their_gradients_equal_the_definition_in_double_precisio
     for out in (fused, with_gradient):
         torch.testing.assert_close(out.double(), y, rtol=0, atol=5e-6)
     dy = torch.randn(y.shape, generator=generator)
-    found = torch.autograd.grad(with_gradient, given, dy)
+    derivatives = torch.autograd.grad(with_gradient, given, dy)
     expected = torch.autograd.grad(y, exact, dy.double())
-    for ours, theirs in zip(found, expected, strict=True):
+    for ours, theirs in zip(derivatives, expected, strict=True):
         torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=5e-5)
 
 
@@ -166,16 +166,16 @@ def test_a_model_for_training_is_the_library_s_and_so_are_its_gradients(
     expected = gradients(library_model)
     model = for_training(load(folder, family))
     assert model.state_dict().keys() == library_model.state_dict().keys()
-    found = gradients(model)
-    assert found.keys() == expected.keys()
-    for name, one in found.items():
-        torch.testing.assert_close(one, expected[name], rtol=1e-4, atol=1e-6)
+    result = gradients(model)
+    assert result.keys() == expected.keys()
+    for name, gradient in result.items():
+        torch.testing.assert_close(gradient, expected[name], rtol=1e-4, atol=1e-6)
 
 
 def test_packed_weights_and_attention_step_by_step_change_bfloat16_by_its_rounding_alone(
     folder, family, library_model, documents
 ):
-    """Against the library's own bfloat16: no further from float32 than that."""
+    """No further from float32 than the library's own bfloat16."""
     from posenc.capture.fast import faster
 
     library_half = copy.deepcopy(library_model).to(torch.bfloat16)
@@ -185,9 +185,9 @@ def test_packed_weights_and_attention_step_by_step_change_bfloat16_by_its_roundi
             ours = step.packed_states(model, documents)[-1][0].float()  # [tokens, d_model]
         theirs, exact = [], []
         for document in documents:
-            for states, one in ((theirs, library_half), (exact, library_model)):
-                with applied(one, Condition(position=condition)):
-                    states.append(library_states(one, document).hidden_states[-1][0].float())
+            for states, network in ((theirs, library_half), (exact, library_model)):
+                with applied(network, Condition(position=condition)):
+                    states.append(library_states(network, document).hidden_states[-1][0].float())
         theirs, exact = torch.cat(theirs), torch.cat(exact)  # [tokens, d_model]
         assert 0 < (ours - exact).norm() < 1.2 * (theirs - exact).norm()
 
@@ -201,8 +201,8 @@ def test_losses_do_not_depend_on_the_blocks_they_are_computed_in():
         hidden.double() @ weight.double().T, targets, reduction="none"
     )
     for chunk in (1, 7, 50, 97, 1000):
-        found = losses.token_losses(hidden, weight, targets, chunk)
-        torch.testing.assert_close(found.double(), expected, rtol=0, atol=2e-5)
+        nll = losses.token_losses(hidden, weight, targets, chunk)
+        torch.testing.assert_close(nll.double(), expected, rtol=0, atol=2e-5)
     assert losses.token_losses(hidden[:0], weight, targets[:0]).shape == (0,)
 
 

@@ -1,4 +1,4 @@
-"""Capture and store: what is there is gone on with after a kill, kept, or found damaged."""
+"""Capture and store: what exists is resumed after a kill, kept, or found damaged."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_partial_work_of_another_condition_is_not_mixed_in(project, written):
     expected = project.from_nothing()
     written.clear()
     project.make()
-    # What is finished of the run that was not edited is taken over.
+    # Finished parts of the unedited run are taken over.
     assert written == shards("zero")
     assert project.contents() == expected
     same = {name.rsplit("/", 1)[1]: digest for name, digest in expected.items() if "/zero/" in name}
@@ -165,7 +165,7 @@ def test_a_condition_that_is_added_or_left_out_changes_no_other(project, written
     assert project.make() == {"other"}
     assert written == shards("other")
     after = project.stamps()
-    # What the study no longer has is set aside by the workflow, not by this step.
+    # The workflow, not this step, sets aside what the study no longer has.
     assert all(after[name] == stamp for name, stamp in before.items())
 
 
@@ -263,7 +263,7 @@ def test_an_altered_model_is_not_captured(project, file):
 def test_altered_tokens_are_not_captured(project):
     path = project.tokens / "sample.parquet"
     whole = path.read_bytes()
-    # Within a page, and within its metadata: there are bytes between that no reader reads.
+    # Within a page and within its metadata: no reader reads the bytes between.
     for position in (60, whole.index(b"ARROW:schema") + 400):
         path.write_bytes(whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :])
         with pytest.raises(DamagedError) as caught:
@@ -273,7 +273,7 @@ def test_altered_tokens_are_not_captured(project):
 
 @pytest.mark.parametrize("file", [shard_name(2), "losses-00002.npy", f"{shard_name(2)}.json"])
 def test_what_is_damaged_before_it_is_gathered_is_found(project, written, file):
-    """A shard, which the store does not read, at the latest when it is opened."""
+    """A shard, unread by the store, at the latest when it is opened."""
     expected = project.from_nothing()
     project.capture()
     flip(project.partial("zero") / file)

@@ -74,7 +74,7 @@ def test_an_index_says_what_its_run_is_made_of(project):
 
 
 def test_partial_work_lies_beside_the_stores_and_is_gone_in_the_end(project):
-    """DVC empties an output before a stage runs: what is captured must not lie within it."""
+    """DVC empties an output before a stage runs, so captures must not lie within it."""
     project.capture()
     assert not project.output.exists()
     assert runs.partials(project.output) == project.folder / "captures/gpt2"
@@ -155,7 +155,7 @@ def test_more_parts_than_shards_and_another_number_of_parts(project, written):
     written.clear()
     for part in range(1, 4):
         project.capture(f"{part}-of-7")
-    # Started again with another number: what is finished stays.
+    # Restarted with another number: finished parts stay.
     assert project.capture("1-of-2") and project.capture("2-of-2")
     assert sorted(written) == shards("intact") + shards("zero")
     project.store()
@@ -190,7 +190,9 @@ def test_a_fast_run_is_exact_where_bfloat16_is_slower(project, monkeypatch):
         assert store.metadata["precision"] == {"mode": "exact"}
         for shard in range(SHARDS):
             for name in ("hidden_states", "queries", "keys"):
-                ours, theirs = (getattr(one, name)(shard) for one in (store, exact[condition]))
+                ours, theirs = (
+                    getattr(source, name)(shard) for source in (store, exact[condition])
+                )
                 np.testing.assert_array_equal(ours, theirs)
 
 
@@ -206,16 +208,17 @@ def test_a_fast_run_says_how_far_it_is_from_float32(project, capsys, in_bfloat16
         assert exact[condition].metadata["precision"] == {"mode": "exact"}
         for state in range(4):
             a, b = (
-                np.concatenate([one.hidden_states(shard)[state] for shard in range(SHARDS)])
-                for one in (store, exact[condition])
+                np.concatenate([source.hidden_states(shard)[state] for shard in range(SHARDS)])
+                for source in (store, exact[condition])
             )  # [tokens, d_model] each
             relative = np.linalg.norm(a - b) / np.linalg.norm(b)
-            # One row of all documents there, one a shard here: bfloat16 sums in another order.
+            # One row of all documents there, one per shard here: bfloat16 sums differ in order.
             assert said["relative_error"][state] == pytest.approx(relative, rel=0.3)
             assert 1e-4 < relative < 3e-2
             assert said["one_minus_cosine"][state] < 1e-3
         nll = [
-            np.concatenate(one.losses()["nll"].to_pylist()) for one in (store, exact[condition])
+            np.concatenate(source.losses()["nll"].to_pylist())
+            for source in (store, exact[condition])
         ]  # [scored tokens] each
         assert said["nll_difference"] == pytest.approx((nll[0] - nll[1]).mean(), abs=2e-3)
         assert said["nll_sd"] < 5e-2

@@ -103,10 +103,10 @@ ROWS = [
 
 @pytest.mark.parametrize("name", ROWS)
 def test_a_row_is_its_definition(folder, family, documents, name):
-    """In a padded batch, whose documents have each their own profile."""
+    """In a padded batch, each document with its own profile."""
     model = load(folder, family)
-    found = last(model, documents, masked(name))
-    for document, state in zip(documents, found, strict=True):
+    states = last(model, documents, masked(name))
+    for document, state in zip(documents, states, strict=True):
         torch.testing.assert_close(
             state, eager_last(model, document, name, False), rtol=0, atol=2e-5
         )
@@ -115,8 +115,8 @@ def test_a_row_is_its_definition(folder, family, documents, name):
 @pytest.mark.parametrize("name", ["log_mask", "prob_mul", "logit_mul", "hf_le420"])
 def test_a_row_along_each_query_is_its_definition(folder, family, documents, name):
     model = load(folder, family)
-    found = last(model, documents, masked(name, span="query"))
-    for document, state in zip(documents, found, strict=True):
+    states = last(model, documents, masked(name, span="query"))
+    for document, state in zip(documents, states, strict=True):
         torch.testing.assert_close(
             state, eager_last(model, document, name, True), rtol=0, atol=2e-5
         )
@@ -125,8 +125,8 @@ def test_a_row_along_each_query_is_its_definition(folder, family, documents, nam
 @pytest.mark.parametrize("name", ["log_mask", "prob_mul", "logit_mul", "hf_sdpa_cpu"])
 def test_a_mask_acts_on_its_layers_and_heads_only(folder, family, documents, name):
     model = load(folder, family)
-    found = last(model, documents, masked(name, layers=[1], heads=[0, 3]))
-    for document, state in zip(documents, found, strict=True):
+    states = last(model, documents, masked(name, layers=[1], heads=[0, 3]))
+    for document, state in zip(documents, states, strict=True):
         expected = eager_last(model, document, name, False, layers=[1], heads=[0, 3])
         torch.testing.assert_close(state, expected, rtol=0, atol=2e-5)
 
@@ -159,9 +159,9 @@ def assert_same(ours, theirs, tolerance=TOLERANCE):
 def test_hf_finfo_is_each_token_alone(decoder, documents):
     """The source's 11,897: no attention between tokens is left."""
     alone = states_under(decoder, documents, [Condition(position="zero", segments=1)], {})[0][-1]
-    found = last(decoder, documents, masked("hf_finfo", "zero"))
+    states = last(decoder, documents, masked("hf_finfo", "zero"))
     alone = alone.split([len(ids) for ids in documents])
-    assert_same(alone, found)
+    assert_same(alone, states)
     for row, ids in enumerate(documents):
         with applied(decoder, Condition(position="zero")):
             for place, token in enumerate(ids):
@@ -170,8 +170,8 @@ def test_hf_finfo_is_each_token_alone(decoder, documents):
 
 
 def test_hf_finfo_with_positions_is_each_token_alone_at_its_position(decoder, documents):
-    found = last(decoder, documents, masked("hf_finfo"))
-    for ids, state in zip(documents, found, strict=True):
+    states = last(decoder, documents, masked("hf_finfo"))
+    for ids, state in zip(documents, states, strict=True):
         for place, token in enumerate(ids):
             with torch.inference_mode():
                 single = decoder.transformer(
@@ -232,7 +232,7 @@ def test_a_multiplied_pattern_is_multiplied_values(decoder, documents):
 
 
 def test_scaled_embeddings_leave_the_first_attention_of_a_pre_norm_model(decoder, documents):
-    """LayerNorm takes a token's scale out (up to its eps): later layers see it again."""
+    """LayerNorm removes a token's scale (up to its eps): later layers see it again."""
 
     def states(condition):
         with applied(decoder, condition):
@@ -288,7 +288,7 @@ def test_a_model_without_positions_commutes_with_a_permutation_of_an_encoder(tmp
 
 @pytest.mark.parametrize("n_layers", [1, 2])
 def test_one_causal_layer_without_positions_forgets_the_order_of_its_past(n_layers, documents):
-    """Two do not: the causal mask tells the second layer how much each token has seen (A1)."""
+    """Two do not: the causal mask tells the second layer how much each token saw (A1)."""
     import transformers
 
     torch.manual_seed(0)
@@ -302,8 +302,8 @@ def test_one_causal_layer_without_positions_forgets_the_order_of_its_past(n_laye
     permuted = [*(ids[i] for i in order), ids[-1]]
     ends = []
     with applied(model, Condition(position="zero")):
-        for one in (ids, permuted):
-            ends.append(forward(model, [one], True)[0][-1][0, -1])
+        for document in (ids, permuted):
+            ends.append(forward(model, [document], True)[0][-1][0, -1])
     difference = (ends[0] - ends[1]).abs().max()
     assert difference < 1e-5 if n_layers == 1 else difference > 1e-3
 
@@ -379,17 +379,17 @@ def test_one_stacked_pass_is_the_passes_one_by_one(folder, family, documents):
 def test_segments_are_documents_of_their_own(folder, family, documents):
     model = load(folder, family)
     condition = Condition(segments=7)
-    found = states_under(model, documents, [condition], {})[0][-1]
-    for ids, state in zip(documents, found.split([len(d) for d in documents]), strict=True):
+    states = states_under(model, documents, [condition], {})[0][-1]
+    for ids, state in zip(documents, states.split([len(d) for d in documents]), strict=True):
         parts = last(model, [ids[i : i + 7] for i in range(0, len(ids), 7)], Condition())
         torch.testing.assert_close(state, torch.cat(parts), **TOLERANCE)
 
 
 def test_a_window_slides_over_a_document(folder, family, documents):
-    """Each token against a run of the window that ends it: seven tokens, or what there is."""
+    """Each token against a run of the window that ends in it: at most seven tokens."""
     model = load(folder, family)
-    found = states_under(model, documents, [Condition(segments=7, stride=1)], {})[0][-1]
-    for ids, state in zip(documents, found.split([len(d) for d in documents]), strict=True):
+    states = states_under(model, documents, [Condition(segments=7, stride=1)], {})[0][-1]
+    for ids, state in zip(documents, states.split([len(d) for d in documents]), strict=True):
         (begin,) = last(model, [ids[:7]], Condition())
         windows = [ids[end - 7 : end] for end in range(8, len(ids) + 1)]
         after = [last(model, [window], Condition())[0][-1:] for window in windows]
@@ -413,14 +413,14 @@ def test_a_learned_bias_is_added_to_the_scores(decoder, documents):
         ).last_hidden_state[0]
     condition = masked("additive", profile={"kind": "learned", "mask": "it"})
     decoder.set_attn_implementation("posenc")
-    found = last(decoder, [ids], condition, {"it": LearnedMask(relative=same)})[0]
-    torch.testing.assert_close(found, expected, **TOLERANCE)
+    state = last(decoder, [ids], condition, {"it": LearnedMask(relative=same)})[0]
+    torch.testing.assert_close(state, expected, **TOLERANCE)
     pairs = LearnedMask(absolute=absolute)
     assert np.array_equal(pairs.bias(1, 9), absolute[1, :, :9, :9])
 
 
 def test_a_scaled_bias_is_the_bias_so_many_times(folder, family, documents):
-    """The first key's among them: as a mask whose curves are that many times as large."""
+    """The first key's too: as a mask whose curves are that many times as large."""
     model, rng = load(folder, family), np.random.default_rng(2)
     relative = rng.normal(size=(3, 4, 1 if family == "gpt2" else 2, 40)).astype(np.float32)
     first = rng.normal(size=(3, 4, 40)).astype(np.float32)
@@ -429,9 +429,9 @@ def test_a_scaled_bias_is_the_bias_so_many_times(folder, family, documents):
         "other": LearnedMask(relative=-2 * relative, first=-2 * first),
     }
     profile = {"kind": "learned", "mask": "it", "scale": -2}
-    found = last(model, documents, masked("additive", "intact", profile), masks)
+    states = last(model, documents, masked("additive", "intact", profile), masks)
     other = masked("additive", "intact", {"kind": "learned", "mask": "other"})
-    for ours, theirs in zip(found, last(model, documents, other, masks), strict=True):
+    for ours, theirs in zip(states, last(model, documents, other, masks), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
 
 
@@ -447,8 +447,8 @@ def test_a_window_is_the_library_s_attention_to_the_nearest_keys(decoder, docume
             torch.tensor([ids]), attention_mask=by_hand[None, None]
         ).last_hidden_state[0]
     decoder.set_attn_implementation("posenc")
-    found = last(decoder, [ids], masked("additive", profile={"kind": "window", "tokens": 5}))[0]
-    torch.testing.assert_close(found, expected, **TOLERANCE)
+    state = last(decoder, [ids], masked("additive", profile={"kind": "window", "tokens": 5}))[0]
+    torch.testing.assert_close(state, expected, **TOLERANCE)
 
 
 def test_learned_vectors_stand_in_place_of_positions(decoder, documents):

@@ -1,4 +1,4 @@
-"""Weights of any type, where no names of tensors are known: what is read is what is run."""
+"""Weights of any type, with unknown tensor names: what is read is what is run."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def read(task, kind, folder):
 
 @torch.inference_mode()
 def library(network, ids, *modules):
-    """Patterns of all layers, and what modules gave in a run of one document, by the library."""
+    """Patterns of all layers and outputs of modules in the library's run of one document."""
     network.set_attn_implementation("eager")
     gave = {}
     hooks = [
@@ -132,11 +132,11 @@ def test_products_of_maps_are_those_of_the_library_s_modules(tmp_path, task, kin
     network, weights = read(task, kind, tmp_path)
     module = network.get_submodule(ATTENTION[task, kind].format(2))
     names = next(pair for pair in PROJECTIONS if hasattr(module, pair[0]))
-    one = torch.eye(weights.found.d_model)
+    identity = torch.eye(weights.found.d_model)
     parts = []
     for name in names:
-        bias = getattr(module, name)(0 * one)[:1]  # [1, outputs]
-        weight = getattr(module, name)(one) - bias  # [d_model, outputs]
+        bias = getattr(module, name)(0 * identity)[:1]  # [1, outputs]
+        weight = getattr(module, name)(identity) - bias  # [d_model, outputs]
         joint = torch.cat([weight, bias]).unflatten(1, (-1, weights.found.d_head))
         each = weights.n_heads // joint.shape[1]
         joint = joint.repeat_interleave(each, dim=1)  # [d_model + 1, n_heads, d_head]
@@ -169,8 +169,8 @@ def test_values_add_up_to_the_output_of_attention(tmp_path, task, kind):
 )  # fmt: skip
 def test_types_whose_names_are_known_are_read_alike(tmp_path, task, kind):
     """By the names of their tensors, and as discovered."""
-    _, found = read(task, kind, tmp_path)
-    known, other = ValueWeights(tmp_path, kind).maps(1), found.maps(1)
+    _, discovered = read(task, kind, tmp_path)
+    known, other = ValueWeights(tmp_path, kind).maps(1), discovered.maps(1)
     assert (known.is_rms, known.norm is None) == (other.is_rms, other.norm is None)
     for name in ("value", "output", "bias"):
         np.testing.assert_array_equal(getattr(other, name), getattr(known, name))
@@ -181,26 +181,26 @@ def test_types_whose_names_are_known_are_read_alike(tmp_path, task, kind):
         return
     known = HeadWeights(tmp_path, kind)
     for ours, theirs in (
-        (found.embeddings(), known.embeddings()),
-        (found.heads(1), known.heads(1)),
-        (found.input_norm(1), known.input_norm(1)),
+        (discovered.embeddings(), known.embeddings()),
+        (discovered.heads(1), known.heads(1)),
+        (discovered.input_norm(1), known.input_norm(1)),
     ):
-        for one, other in zip(ours, theirs, strict=True):
-            np.testing.assert_array_equal(one, other)
-    np.testing.assert_allclose(found.token_type(), known.token_type(), atol=1e-6)
-    assert (found.n_layers, found.n_heads, found.is_decoder, found.has_block_norm) == (
-        known.n_layers, known.n_heads, known.is_decoder, known.has_block_norm
-    )  # fmt: skip
-    assert found.eps == pytest.approx(known.eps)
+        for array, other in zip(ours, theirs, strict=True):
+            np.testing.assert_array_equal(array, other)
+    np.testing.assert_allclose(discovered.token_type(), known.token_type(), atol=1e-6)
+    assert (
+        discovered.n_layers, discovered.n_heads, discovered.is_decoder, discovered.has_block_norm
+    ) == (known.n_layers, known.n_heads, known.is_decoder, known.has_block_norm)  # fmt: skip
+    assert discovered.eps == pytest.approx(known.eps)
 
 
 def widths(family, folder):
-    """All that is read of a model."""
-    one = tensors_of(HeadWeights, folder, family)
-    yield from one.embeddings()
-    yield np.asarray(one.token_type())
-    yield from one.heads(1)
-    yield from one.input_norm(1)
+    """All we read from a model."""
+    weights = tensors_of(HeadWeights, folder, family)
+    yield from weights.embeddings()
+    yield np.asarray(weights.token_type())
+    yield from weights.heads(1)
+    yield from weights.input_norm(1)
     maps = tensors_of(ValueWeights, folder, family).maps(1)
     yield from (maps.value, maps.output, maps.bias)
 
@@ -213,8 +213,8 @@ def widths(family, folder):
 def test_weights_of_fewer_bits_are_as_if_widened_first(tmp_path, task, kind, dtype):
     narrow = saved(tiny(task, kind).to(dtype), tmp_path / "narrow")
     wide = saved(tiny(task, kind).to(dtype).float(), tmp_path / "wide")
-    for one, other in zip(widths(kind, narrow), widths(kind, wide), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for array, other in zip(widths(kind, narrow), widths(kind, wide), strict=True):
+        np.testing.assert_array_equal(array, other)
     exact = [*widths(kind, saved(tiny(task, kind), tmp_path / "exact"))]
     assert not np.array_equal(exact[0], next(widths(kind, narrow)))
 
@@ -234,7 +234,7 @@ def test_maps_that_are_not_proved_are_not_read(tmp_path, task, kind, reason):
 
 
 def test_values_are_not_read_beside_scores_that_are_scaled_otherwise(tmp_path):
-    """Patterns of stored queries and keys would be other ones."""
+    """Patterns of stored queries and keys would differ."""
     _, weights = read("causal", "opt", tmp_path)
     weights.heads(0)
     with pytest.raises(NotKnown, match="not products of queries and keys / √d_head"):
@@ -249,7 +249,7 @@ def test_a_rotary_model_has_no_table(tmp_path):
 
 
 def test_a_sum_that_is_another_one_is_not_read(tmp_path):
-    """Embeddings that a type scales after it has looked them up."""
+    """Embeddings that a type scales after looking them up."""
     network, weights = read("causal", "gpt_bigcode", tmp_path)
     hook = weights.found.model.transformer.wte.register_forward_hook(
         lambda module, given, output: (
@@ -298,7 +298,7 @@ PARAMETERS = {
 
 
 def measured(step, kind, folder, tmp_path):
-    """What a measurement of weights writes of a folder."""
+    """What a measurement of weights writes for it."""
     reading = {"family": kind, "max_tokens": 32, "kind": "decoder", "position": "table"}
     job = {"parameters": PARAMETERS[step], "reading": reading}
     subject = {"model": kind}
@@ -315,9 +315,12 @@ def measured(step, kind, folder, tmp_path):
 @pytest.mark.parametrize("kind", ["biogpt", "opt", "phi"])
 def test_a_measurement_of_weights_is_made_of_any_type_or_says_why_not(tmp_path, step, kind):
     folder = saved(tiny("causal", kind), tmp_path / "model")
-    made = measured(step, kind, folder, tmp_path)
+    measurement = measured(step, kind, folder, tmp_path)
     reason = {"phi": "its positions are no table"}.get(kind)
-    assert (made["status"], made["reason"]) == ("measured" if reason is None else "not run", reason)
+    assert (measurement["status"], measurement["reason"]) == (
+        "measured" if reason is None else "not run",
+        reason,
+    )
 
 
 @pytest.mark.parametrize(("kind", "status"), [("opt", "measured"), ("phi", "not run")])
@@ -335,13 +338,13 @@ def test_norms_of_rows_are_the_library_s_or_not_run(tmp_path, kind, status):
     job = {"parameters": parameters, "reading": reading, "datasets": ["text"]}
     write_json(tmp_path / "config.json", job)
     norms.main(kind, tmp_path / "config.json", folder, tmp_path / "tokens", tmp_path / "out")
-    made = read_sealed(tmp_path / "out/text.json")
-    assert made["status"] == status
+    measurement = read_sealed(tmp_path / "out/text.json")
+    assert measurement["status"] == status
     if status == "not run":
-        assert made["reason"] == "its positions are no table"
+        assert measurement["reason"] == "its positions are no table"
         return
     rows = network.model.decoder.embed_positions(torch.ones(1, 16, dtype=torch.long))[0]
-    np.testing.assert_allclose(made["curve"], rows.norm(dim=1).detach().numpy(), atol=2e-6)
+    np.testing.assert_allclose(measurement["curve"], rows.norm(dim=1).detach().numpy(), atol=2e-6)
 
 
 def test_what_was_verified_is_believed_without_loading(tmp_path, monkeypatch):
@@ -349,8 +352,8 @@ def test_what_was_verified_is_believed_without_loading(tmp_path, monkeypatch):
     can = {"table": None, "maps": "there are none"}
     write_json(folder / "verification.json", {"model_type": "opt", "can": can})
     monkeypatch.setattr("posenc.models.load.load", lambda *_: pytest.fail("it is loaded"))
-    made = measured(relative_attention, "opt", folder, tmp_path)
-    assert (made["status"], made["reason"]) == ("not run", "there are none")
+    measurement = measured(relative_attention, "opt", folder, tmp_path)
+    assert (measurement["status"], measurement["reason"]) == ("not run", "there are none")
 
 
 def test_a_known_type_is_read_without_the_library(tmp_path):

@@ -1,4 +1,4 @@
-"""Evaluations are what captures and the library give; nothing is evaluated twice."""
+"""Evaluations match captures and the library; nothing is evaluated twice."""
 
 import json
 from types import SimpleNamespace
@@ -46,12 +46,12 @@ def conditions():
 def test_outcomes_are_the_library_s(folder, family, documents):
     model = load(folder, family)
     counted = [[place != 0 for place in range(len(ids))] for ids in documents]
-    chosen = {name: one for name, one in conditions().items() if name != "alone"}
-    found = {}
+    chosen = {name: condition for name, condition in conditions().items() if name != "alone"}
+    outcomes = {}
     for name, outcome in evaluate(model, documents, counted, chosen, {}, 120):
-        found[name, outcome.document] = outcome
-    assert len(found) == len(chosen) * len(documents)
-    for (name, index), outcome in found.items():
+        outcomes[name, outcome.document] = outcome
+    assert len(outcomes) == len(chosen) * len(documents)
+    for (name, index), outcome in outcomes.items():
         ids = documents[index]
         with torch.inference_mode():
             intact = forward(model, [ids], family == "gpt2")[0]
@@ -77,14 +77,14 @@ def test_the_batch_changes_nothing(folder, family, documents):
     counted = [[True] * len(ids) for ids in documents]
 
     def run(budget):
-        found = evaluate(model, documents, counted, conditions(), {}, budget)
-        return {(name, one.document): one for name, one in found}
+        pairs = evaluate(model, documents, counted, conditions(), {}, budget)
+        return {(name, outcome.document): outcome for name, outcome in pairs}
 
     small, large = run(1), run(10_000)
     assert small.keys() == large.keys()
-    for key, one in small.items():
-        np.testing.assert_allclose(one.nll, large[key].nll, rtol=0, atol=2e-5)
-        np.testing.assert_allclose(one.cosine, large[key].cosine, rtol=0, atol=2e-4)
+    for key, outcome in small.items():
+        np.testing.assert_allclose(outcome.nll, large[key].nll, rtol=0, atol=2e-5)
+        np.testing.assert_allclose(outcome.cosine, large[key].cosine, rtol=0, atol=2e-4)
 
 
 def test_conditions_that_differ_in_their_mask_share_a_pass(folder, family, documents, monkeypatch):
@@ -97,7 +97,7 @@ def test_conditions_that_differ_in_their_mask_share_a_pass(folder, family, docum
         lambda *given: (passes.append(len(given[1])), packed_last(*given))[1],
     )
     counted = [[True] * len(ids) for ids in documents]
-    chosen = {name: one for name, one in conditions().items() if name != "alone"}
+    chosen = {name: condition for name, condition in conditions().items() if name != "alone"}
     list(evaluate(model, documents, counted, chosen, {}, 10_000))
     assert len(passes) == 2  # the intact model, which all are compared with, and the others
 
@@ -109,25 +109,25 @@ def test_conditions_that_differ_in_their_mask_share_a_pass(folder, family, docum
 )
 def test_a_trunk_that_nothing_needs_is_not_computed(folder, family, documents, chosen, rows):
     model = load(folder, family)
-    found: list[int] = []
+    counts: list[int] = []
     hooks = [
         block.attention.output.dense.register_forward_hook(look)
         if family != "gpt2"
         else block.attn.c_proj.register_forward_hook(look)
-        for look in [lambda module, given, out: found.append(len(out))]
+        for look in [lambda module, given, out: counts.append(len(out))]
         for block in blocks(model)
     ]
-    some = {name: conditions()[name] for name in chosen}
-    alone = {name: {} for name in some}
+    picked = {name: conditions()[name] for name in chosen}
+    alone = {name: {} for name in picked}
     for name, index, state in last_states_under(
-        model, documents, some, {}, 10_000, lambda state, pack: state.split(pack.lengths)
+        model, documents, picked, {}, 10_000, lambda state, pack: state.split(pack.lengths)
     ):
         alone[name][index] = state
     for hook in hooks:
         hook.remove()
-    assert found == rows
+    assert counts == rows
     for name, states in alone.items():
-        (each,) = states_under(model, documents, [some[name]], {})
+        (each,) = states_under(model, documents, [picked[name]], {})
         expected = each[-1].split([len(ids) for ids in documents])
         for index, state in states.items():
             np.testing.assert_allclose(state, expected[index], rtol=0, atol=2e-5)
@@ -138,25 +138,25 @@ def test_losses_need_no_intact_model(folder, family, documents):
     model = load(folder, family)
     counted = [[True] * len(ids) for ids in documents]
     given = (model, documents, conditions(), {})
-    found = {(name, index): nll for name, index, nll in losses_under(*given, 90)}
+    losses = {(name, index): nll for name, index, nll in losses_under(*given, 90)}
     for name, outcome in evaluate(model, documents, counted, conditions(), {}, 120):
-        nll = found.pop((name, outcome.document))
+        nll = losses.pop((name, outcome.document))
         np.testing.assert_allclose(nll, outcome.nll, rtol=0, atol=2e-5)
-    assert found == {}
+    assert losses == {}
 
 
 @pytest.mark.parametrize("family", ["gpt2"], indirect=True)
 def test_progress_is_of_tokens_under_all_conditions(folder, family, documents):
-    model, some = load(folder, family), documents[:3]
-    tokens, chosen = sum(map(len, some)), {n: conditions()[n] for n in ("intact", "zero", "log")}
+    model, few = load(folder, family), documents[:3]
+    tokens, chosen = sum(map(len, few)), {n: conditions()[n] for n in ("intact", "zero", "log")}
     steps: list[int] = []
     progress = SimpleNamespace(update=steps.append)
-    list(losses_under(model, some, chosen, {}, 1, progress))
+    list(losses_under(model, few, chosen, {}, 1, progress))
     assert sum(steps) == 3 * tokens and len(steps) == 3 * 2  # two groups
     steps.clear()
-    counted = [[True] * len(ids) for ids in some]
-    list(evaluate(model, some, counted, chosen, {}, 1, progress))
-    assert steps == [3 * length for length in sorted(map(len, some))]
+    counted = [[True] * len(ids) for ids in few]
+    list(evaluate(model, few, counted, chosen, {}, 1, progress))
+    assert steps == [3 * length for length in sorted(map(len, few))]
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_a_pass_has_its_tokens_under_all_conditions_of_a_group(
     for pack, ids in packs:
         assert ids == [documents[index] for index in pack.documents]
         assert len(ids) == 1 or sum(map(len, ids)) <= most
-    # The next document would have been too much.
+    # The next document would not have fit.
     for before, (_, ids) in zip(tokens, packs[1:], strict=False):
         assert before + len(ids[0]) > most
 
@@ -288,8 +288,8 @@ def test_what_is_current_is_kept_and_the_rest_is_made(workplace, capsys, monkeyp
     real = evaluation.evaluate
     monkeypatch.setattr(
         evaluation, "evaluate",
-        lambda model, ids, counted, some, *rest, **more: (
-            evaluated.extend(some), real(model, ids, counted, some, *rest, **more))[1],
+        lambda model, ids, counted, chosen, *rest, **more: (
+            evaluated.extend(chosen), real(model, ids, counted, chosen, *rest, **more))[1],
     )  # fmt: skip
     old, _ = read_table(output / "reviews.parquet")
     call(workplace)
@@ -300,7 +300,7 @@ def test_what_is_current_is_kept_and_the_rest_is_made(workplace, capsys, monkeyp
 
 
 def test_a_file_without_units_is_written_and_mended(workplace):
-    """An encoder has no long documents, and the rule's output is there all the same."""
+    """An encoder has no long documents, yet the rule's output exists."""
     job = json.loads((workplace / "job.json").read_text())
     (workplace / "job.json").write_text(json.dumps({**job, "long": {}}))
     path = call(workplace) / "long.parquet"
@@ -353,26 +353,26 @@ def test_fast_evaluations_say_how_far_they_are_from_float32(workplace, capsys, i
     printed = capsys.readouterr().err
     assert "reviews: computed in bfloat16; off float32 by at most" in printed
     assert "long: computed in bfloat16" in printed
-    # All five documents are within the sample: what is said is what the two files differ by.
+    # All five documents are in the sample: what is said is how the two files differ.
     for unit, said in metadata["precision"].items():
         ours, theirs = (
             table.filter(pa.compute.equal(table["unit"], unit)) for table in (fast, exact)
         )
-        nll = [np.concatenate(one["nll"].to_pylist()).astype(float) for one in (ours, theirs)]
+        nll = [np.concatenate(part["nll"].to_pylist()).astype(float) for part in (ours, theirs)]
         assert said["mode"] == "fast" and said["tokens"] == sum(ours["tokens"].to_pylist())
         assert said["nll_difference"] == pytest.approx((nll[0] - nll[1]).mean(), abs=2e-6)
         assert said["nll_sd"] == pytest.approx((nll[0] - nll[1]).std(), abs=2e-6)
-        cosines = [np.sum(one["cosine"].to_pylist(), axis=0) for one in (ours, theirs)]
+        cosines = [np.sum(part["cosine"].to_pylist(), axis=0) for part in (ours, theirs)]
         difference = np.abs(cosines[0] - cosines[1]) / said["tokens"]
         np.testing.assert_allclose(said["cosine_difference"], difference, atol=2e-6)
         assert 0 < said["nll_sd"] < 0.05
-    # What is kept keeps what it said.
+    # What is kept still says it.
     whole = (output / "reviews.parquet").read_bytes()
     job["units"].pop("late")
     (workplace / "job.json").write_text(json.dumps({**job, "precision": "fast"}))
     _, without = read_table(call(workplace) / "reviews.parquet")
     assert without["precision"] == {
-        n: one for n, one in metadata["precision"].items() if n != "late"
+        n: value for n, value in metadata["precision"].items() if n != "late"
     }
     assert (output / "reviews.parquet").read_bytes() != whole
 

@@ -81,23 +81,23 @@ def states(model, condition, masks, documents=DOCUMENTS):
     with applied(model, condition, masks):
         packed = packed_states(model, documents)[-1][0].split(lengths)
         padded = forward(model, documents, True)[0][-1]  # [batch, longest, d_model]
-    for one, row in zip(packed, padded, strict=True):
-        torch.testing.assert_close(row[: len(one)], one, **CLOSE)
+    for state, row in zip(packed, padded, strict=True):
+        torch.testing.assert_close(row[: len(state)], state, **CLOSE)
     return torch.cat(packed)
 
 
 def test_all_terms_are_the_intact_model(model, means):
-    found = states(model, under([*FIRST_ORDER, "rest"]), {"m": means})
-    torch.testing.assert_close(found, states(model, Condition(), {}), **CLOSE)
+    hidden = states(model, under([*FIRST_ORDER, "rest"]), {"m": means})
+    torch.testing.assert_close(hidden, states(model, Condition(), {}), **CLOSE)
     assert not torch.allclose(
-        found, states(model, under(FIRST_ORDER), {"m": means}), rtol=0, atol=1e-2
+        hidden, states(model, under(FIRST_ORDER), {"m": means}), rtol=0, atol=1e-2
     )
 
 
 def test_means_at_zero_are_no_rotation(model, means):
     zeros = LearnedMask(**{name: np.zeros_like(x) for name, x in means.arrays().items()})
-    found = states(model, under(FIRST_ORDER), {"m": zeros})
-    torch.testing.assert_close(found, states(model, Condition(position="zero"), {}), **CLOSE)
+    hidden = states(model, under(FIRST_ORDER), {"m": zeros})
+    torch.testing.assert_close(hidden, states(model, Condition(position="zero"), {}), **CLOSE)
 
 
 def test_the_mask_alone_is_the_mask_in_closed_form(model, calibration, means):
@@ -117,7 +117,7 @@ def test_the_mask_alone_is_the_mask_in_closed_form(model, calibration, means):
 
 
 def turned_by_hand(model, layer):
-    """Frequencies and layout of a layer, in which all features are turned or the first ones."""
+    """Frequencies and layout of a layer that turns all features or the first ones."""
     turn = turns_of(model).get(layer)
     if turn is None:
         return np.empty(0), "halves"
@@ -128,7 +128,7 @@ def turned_by_hand(model, layer):
 
 @pytest.mark.parametrize("terms", [("key",), ("query",), ("mask", "query"), FIRST_ORDER])
 def test_scores_of_the_first_layer_by_the_formula(model, means, terms):
-    """The first layer has the intact queries and keys, whatever its scores are."""
+    """The first layer has intact queries and keys, whatever its scores."""
     document = DOCUMENTS[0]
     heads = with_and_without(model, [document])
     query, key = heads.content_queries[0][0].numpy(), heads.content_keys[0][0].numpy()
@@ -147,8 +147,8 @@ def test_scores_of_the_first_layer_by_the_formula(model, means, terms):
     window = of(model).layers[0].sees(len(document))
     if window is not None:
         scores = np.where(window.numpy(), scores, -np.inf)
-    _, (found, *_) = patterns_under(model, [document], under(terms), {"m": means})
-    np.testing.assert_allclose(found[0].numpy(), softmax(scores, causal=True), atol=1e-5)
+    _, (pattern, *_) = patterns_under(model, [document], under(terms), {"m": means})
+    np.testing.assert_allclose(pattern[0].numpy(), softmax(scores, causal=True), atol=1e-5)
 
 
 def test_hashed_distances_by_the_formula(model, means):
@@ -171,40 +171,40 @@ def test_hashed_distances_by_the_formula(model, means):
         added = gain(m, k, at) + gain(q, n, at) - gain(m, n, at)
         scores[head, i, j] += heads.scaling[0] * added
     condition = under(FIRST_ORDER, hashed=seed)
-    _, (found, *_) = patterns_under(model, [document], condition, {"m": means})
-    np.testing.assert_allclose(found[0].numpy(), softmax(scores, causal=True), atol=1e-5)
+    _, (pattern, *_) = patterns_under(model, [document], condition, {"m": means})
+    np.testing.assert_allclose(pattern[0].numpy(), softmax(scores, causal=True), atol=1e-5)
     states(model, condition, {"m": means})  # packed and padded alike
 
 
 def test_some_layers(model, means):
     last = of(model).n_layers - 1
-    some = states(model, under(["mask"], layers=[last]), {"m": means})
+    partial = states(model, under(["mask"], layers=[last]), {"m": means})
     whole = states(model, under(["mask"]), {"m": means})
     intact = states(model, Condition(), {})
     if last in turns_of(model):
-        assert not torch.allclose(some, intact, atol=1e-3)
-    assert not torch.allclose(some, whole, atol=1e-3)
+        assert not torch.allclose(partial, intact, atol=1e-3)
+    assert not torch.allclose(partial, whole, atol=1e-3)
 
 
 def test_means_are_of_the_documents(model, calibration, means):
-    found = [with_and_without(model, [ids]) for ids in calibration.fitting]
+    runs = [with_and_without(model, [ids]) for ids in calibration.fitting]
     for name, own, of_tokens in (
         ("content_queries", means.queries, slice(1, None)),
         ("content_keys", means.keys, slice(1, None)),
         ("content_keys", means.first_keys, slice(0, 1)),
     ):
         for layer in range(of(model).n_layers):
-            each = [getattr(one, name)[layer][0, :, of_tokens].numpy() for one in found]
+            each = [getattr(run, name)[layer][0, :, of_tokens].numpy() for run in runs]
             expected = np.concatenate(each, axis=1).mean(axis=1)  # [n_heads, d_head]
             np.testing.assert_allclose(own[layer], expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("placebo", ["over_heads", "neighbours", "one_per_layer"])
 def test_placebos_move_all_means_alike(calibration, means, placebo):
-    found = mean_vectors(source(placebo=placebo, seed=3), calibration)[0]
+    vectors = mean_vectors(source(placebo=placebo, seed=3), calibration)[0]
     names = ("queries", "keys", "first_keys")
     own = np.stack([getattr(means, name) for name in names], axis=2)  # [layers, heads, 3, d_head]
-    other = np.stack([getattr(found, name) for name in names], axis=2)
+    other = np.stack([getattr(vectors, name) for name in names], axis=2)
     if placebo == "one_per_layer":
         np.testing.assert_allclose(
             other, np.broadcast_to(own.mean(1, keepdims=True), own.shape), rtol=1e-5, atol=1e-6
@@ -213,8 +213,8 @@ def test_placebos_move_all_means_alike(calibration, means, placebo):
     if placebo == "neighbours":
         np.testing.assert_array_equal(other[:, :-1], own[:, 1:])
     flat, given = (x.reshape(-1, *x.shape[2:]) for x in (other, own))
-    source_of = [np.flatnonzero((given == one).all(axis=(1, 2))) for one in flat]
-    assert all(len(found) == 1 and found[0] != head for head, found in enumerate(source_of))
+    source_of = [np.flatnonzero((given == vector).all(axis=(1, 2))) for vector in flat]
+    assert all(len(sources) == 1 and sources[0] != head for head, sources in enumerate(source_of))
 
 
 def test_learned_judged_and_kept(calibration, tmp_path):
@@ -231,8 +231,8 @@ def test_learned_judged_and_kept(calibration, tmp_path):
 
 
 def test_the_first_key_without_a_mean_of_its_own(calibration, means):
-    found = mean_vectors(source(first=False), calibration)[0]
-    np.testing.assert_array_equal(found.first_keys, means.keys)
+    vectors = mean_vectors(source(first=False), calibration)[0]
+    np.testing.assert_array_equal(vectors.first_keys, means.keys)
 
 
 def test_what_does_not_fit_is_refused(model, means):
@@ -270,9 +270,9 @@ def test_a_table_has_no_first_order():
     ],
 )  # fmt: skip
 def test_whether_patterns_follow_from_queries_and_keys(kind, reason):
-    """By softmax(q·k / √d_head), which the measurement of heads computes of stored ones."""
+    """By softmax(q·k / √d_head), which the measurement of heads applies to stored ones."""
     network = tiny("causal", kind)
-    found = of(network)
+    architecture = of(network)
     network.set_attn_implementation(attention.NAME)
     ids = DOCUMENTS[0]
     _, recording = forward(network, [ids], True)
@@ -285,6 +285,6 @@ def test_whether_patterns_follow_from_queries_and_keys(kind, reason):
         )
         for layer, expected in enumerate(patterns)
     ]
-    said = found.unlike_queries_and_keys(len(ids))
+    said = architecture.unlike_queries_and_keys(len(ids))
     assert all(same) == (said is None) == (reason is None)
     assert reason is None or reason in said

@@ -1,4 +1,4 @@
-"""GGUF files of each architecture that is read: written from a model of the library, and it again.
+"""GGUF files of each architecture that is read: written from a library model, and read back.
 
 The files are laid out as llama.cpp's ``convert_hf_to_gguf.py`` lays them: names by the format's own
 package, gains of Gemma with 1 added, GPT-2's maps as [outputs, inputs].
@@ -80,13 +80,13 @@ def model_of(kind: str, **changes):
 
 def byte_level(writer, pre: str) -> None:
     """A byte-level vocabulary."""
-    made = json.loads(small_tokenizer().to_str())["model"]
-    tokens = sorted(made["vocab"], key=made["vocab"].get)
+    model = json.loads(small_tokenizer().to_str())["model"]
+    tokens = sorted(model["vocab"], key=model["vocab"].get)
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre(pre)
     writer.add_token_list(tokens)
     writer.add_token_types([3 if token == "<|endoftext|>" else 1 for token in tokens])
-    writer.add_token_merges([" ".join(pair) for pair in made["merges"]])
+    writer.add_token_merges([" ".join(pair) for pair in model["merges"]])
     writer.add_bos_token_id(0)
 
 
@@ -124,7 +124,9 @@ def written(
     writer.add_head_count(heads)
     if kind != "gpt2":
         shared = 1 if said.get("multi_query") else said.get("num_key_value_heads", heads)
-        mixed = [0 if one == "conv" else shared for one in said.get("layer_types", ())]
+        mixed = [
+            0 if layer_type == "conv" else shared for layer_type in said.get("layer_types", ())
+        ]
         writer.add_head_count_kv(mixed if kind == "lfm2" else shared)
     d_head = said.get("head_dim") or width // heads
     rotation = said.get("rope_parameters") or {}
@@ -164,7 +166,7 @@ def written(
     if kind == "minimax-m2":
         writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
     vocabulary(writer, pre)
-    arch = next(one for one, name in gguf.MODEL_ARCH_NAMES.items() if name == kind)
+    arch = next(key for key, name in gguf.MODEL_ARCH_NAMES.items() if name == kind)
     names = gguf.get_tensor_name_map(arch, layers)
     tied = config.tie_word_embeddings
     for name, tensor in model.state_dict().items():
@@ -181,7 +183,7 @@ def written(
 
 
 def parts(kind: str, name: str, values: np.ndarray) -> list[tuple[str, np.ndarray]]:
-    """The tensors of a file that one of the library becomes, by the names of older checkpoints."""
+    """The file's tensors that a library tensor becomes, under older checkpoints' names."""
     if kind.startswith(("gemma", "nemotron")) and name.endswith("norm.weight"):
         values = values + 1
     if kind == "gpt2" and values.ndim == 2 and ".h." in name:
@@ -228,8 +230,8 @@ def test_the_same_model_is_read(tmp_path, kind):
         theirs = model(torch.tensor([ids]), output_hidden_states=True)
         own = ours(torch.tensor([ids]), output_hidden_states=True)
         torch.testing.assert_close(own.logits, theirs.logits, rtol=1e-4, atol=1e-4)
-        for one, other in zip(own.hidden_states, theirs.hidden_states, strict=True):
-            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+        for state, other in zip(own.hidden_states, theirs.hidden_states, strict=True):
+            torch.testing.assert_close(state, other, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", UNVERIFIED)
@@ -270,7 +272,7 @@ def test_another_architecture_is_refused_with_its_reason(tmp_path, kind):
 
 
 def without(name: str):
-    """A change of a writer that takes a key or a tensor out of it."""
+    """A writer's change that removes a key or a tensor."""
 
     def change(writer) -> None:
         for group in (*writer.kv_data, *writer.tensors):
@@ -298,7 +300,7 @@ def test_a_lacking_part_of_the_experts_is_noticed(tmp_path, part, message):
 
 @torch.inference_mode()
 def test_what_a_file_leaves_out_is_as_llama_cpp_has_it(tmp_path):
-    """Not as the library's configurations do, whose defaults are those of one model."""
+    """Unlike the library's configurations, whose defaults are one model's."""
     sizes = {"num_key_value_heads": 4, "head_dim": 8}
     model = model_of("minimax-m2", **sizes)
     left_out = ("rope.freq_base", "attention.head_count_kv", "attention.key_length")
@@ -322,7 +324,7 @@ def test_a_folder_with_a_file_is_loaded_whole(tmp_path):
 
 @pytest.mark.parametrize("pre", ["qwen2", "llama-bpe", "tekken", "gpt-4o", "gpt-2"])
 def test_text_is_cut_as_the_pre_tokenizer_says(tmp_path, pre):
-    """By another implementation of the cut: the pieces that a token may not cross."""
+    """By another implementation of the cut into pieces that no token may cross."""
     from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
 
     (folder := tmp_path / "made").mkdir()

@@ -40,19 +40,19 @@ def test_results_are_those_of_float32(task, name, kind, tmp_path):
     wide, kept = load(tmp_path), load(tmp_path, is_kept=True)
     types = [parameter.dtype for parameter in kept.parameters()]
     assert set(types) == {kind} and {x.dtype for x in wide.parameters()} == {torch.float32}
-    expected, found = verified(wide), verified(kept)
-    assert found.architecture.can == expected.architecture.can
-    for one, other in zip(found.checks, expected.checks, strict=True):
-        assert one.holds == other.holds, one
+    expected, result = verified(wide), verified(kept)
+    assert result.architecture.can == expected.architecture.can
+    for check, other in zip(result.checks, expected.checks, strict=True):
+        assert check.holds == other.holds, check
     with in_float32(kept):
-        for one, other in zip(states(kept), states(wide), strict=True):
-            assert one.dtype == torch.float32
-            torch.testing.assert_close(one, other, rtol=0, atol=0)
+        for state, other in zip(states(kept), states(wide), strict=True):
+            assert state.dtype == torch.float32
+            torch.testing.assert_close(state, other, rtol=0, atol=0)
     assert [parameter.dtype for parameter in kept.parameters()] == types
     ready(wide), ready(kept)
     with in_float32(kept):
-        for one, other in zip(states(kept), states(wide), strict=True):
-            torch.testing.assert_close(one, other, rtol=0, atol=0)
+        for state, other in zip(states(kept), states(wide), strict=True):
+            torch.testing.assert_close(state, other, rtol=0, atol=0)
 
 
 def test_a_file_of_float32_is_loaded_as_it_is(tmp_path):
@@ -70,14 +70,14 @@ def test_a_pass_that_fails_leaves_the_weights_as_they_are(tmp_path):
 
 
 def test_what_a_model_computes_by_itself_is_not_rounded(tmp_path):
-    """The scale of Gemma's embeddings is a root, which bfloat16 has no number for."""
+    """Gemma's embeddings are scaled by a root that bfloat16 cannot represent."""
     tiny("causal", "gemma3_text").bfloat16().save_pretrained(tmp_path)
     buffers = [dict(load(tmp_path, is_kept=is_kept).named_buffers()) for is_kept in (True, False)]
     assert buffers[0].keys() == buffers[1].keys()
-    for name, one in buffers[0].items():
-        torch.testing.assert_close(one, buffers[1][name], rtol=0, atol=0)
+    for name, buffer in buffers[0].items():
+        torch.testing.assert_close(buffer, buffers[1][name], rtol=0, atol=0)
 
 
 def test_a_library_model_in_bfloat16_is_verified_in_float32():
-    found = verify(tiny("causal", "qwen3").bfloat16())
-    assert all(check.holds for check in found.checks if check.name != "packed documents")
+    result = verify(tiny("causal", "qwen3").bfloat16())
+    assert all(check.holds for check in result.checks if check.name != "packed documents")

@@ -64,7 +64,7 @@ def reference(kind: str, **changes) -> transformers.PreTrainedModel:
     options = {"tie_word_embeddings": False, **KINDS[kind], **changes}
     config_class, model_class = CLASSES[options.pop("kind")]
     model = model_class(config_class(**SIZES, **options))
-    # The library begins with gains of 1 and biases of 0.
+    # The library starts with gains of 1 and biases of 0.
     for name, weight in model.named_parameters():
         if name.endswith(("bias", "norm.weight")):
             torch.nn.init.normal_(weight, mean=float("norm" in name), std=0.3)
@@ -120,8 +120,8 @@ def test_weights_of_half_precision_are_computed_with_in_float32(tmp_path, docume
     whole = reference("qwen2")  # half.float() would keep its frequencies rounded
     whole.load_state_dict({name: tensor.float() for name, tensor in half.state_dict().items()})
     expected = library_output(whole, documents[1]).hidden_states[-1]
-    found = forward(model, documents[1:2], True)[0][-1]
-    torch.testing.assert_close(found, expected, rtol=0, atol=2e-5)
+    states = forward(model, documents[1:2], True)[0][-1]
+    torch.testing.assert_close(states, expected, rtol=0, atol=2e-5)
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -193,16 +193,16 @@ def test_queries_and_keys_before_and_after_rotation(folder, library_model, docum
             x = block.input_layernorm(states[layer][0])  # [tokens, d_model]
             for name, heads in (("queries", 4), ("keys", config.num_key_value_heads)):
                 part = getattr(block.self_attn, f"{name[0]}_proj")(x)
-                one = by_query_head(part.view(len(document), heads, width).transpose(0, 1), 4)
-                first, second = one.double().chunk(2, dim=-1)  # [4, tokens, width / 2]
+                vectors = by_query_head(part.view(len(document), heads, width).transpose(0, 1), 4)
+                first, second = vectors.double().chunk(2, dim=-1)  # [4, tokens, width / 2]
                 turned = torch.complex(first, second) * turn
                 expected = torch.cat([turned.real, turned.imag], dim=-1).float()
                 close = {"rtol": 1e-5, "atol": 2e-5}
-                found = getattr(before, name)[layer]
-                assert found.shape == (1, 4, len(documents[0]) + len(document), width)
-                torch.testing.assert_close(found[0][:, span], one, **close)
-                found = getattr(after, name)[layer]
-                torch.testing.assert_close(found[0][:, span], expected, **close)
+                actual = getattr(before, name)[layer]
+                assert actual.shape == (1, 4, len(documents[0]) + len(document), width)
+                torch.testing.assert_close(actual[0][:, span], vectors, **close)
+                actual = getattr(after, name)[layer]
+                torch.testing.assert_close(actual[0][:, span], expected, **close)
 
 
 def test_a_store_holds_what_was_recorded(project, documents):
@@ -276,17 +276,17 @@ def test_bfloat16_changes_by_its_rounding_alone(folder, library_model, documents
     library_half = type(library_model).from_pretrained(folder, dtype=torch.bfloat16).eval()
     model = faster(ready(load(folder, "llama")))
     for ours, theirs in ((model, library_model), (library_half, library_model)):
-        frequencies = [one.model.rotary_emb.inv_freq for one in (ours, theirs)]
+        frequencies = [network.model.rotary_emb.inv_freq for network in (ours, theirs)]
         assert torch.equal(*frequencies) and frequencies[0].dtype == torch.float32
     with torch.inference_mode():
         ours = packed_states(model, documents)[-1][0].float()  # [tokens, d_model]
         nll = document_losses(model, packed_states(model, documents)[-1][0], documents)
     theirs, exact = (
-        torch.cat([library_output(one, d).hidden_states[-1][0].float() for d in documents])
-        for one in (library_half, library_model)
+        torch.cat([library_output(network, d).hidden_states[-1][0].float() for d in documents])
+        for network in (library_half, library_model)
     )
     assert 0 < (ours - exact).norm() < 1.2 * (theirs - exact).norm()
-    assert all(np.isfinite(one).all() for one in nll)
+    assert all(np.isfinite(losses).all() for losses in nll)
 
 
 # --- Conditions ---------------------------------------------------------------------------------

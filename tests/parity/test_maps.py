@@ -32,12 +32,12 @@ UNMAPPED = [
 
 @pytest.mark.parametrize(("task", "kind"), MAPPED)
 def test_maps_are_what_the_attention_uses(task, kind):
-    found = verified(tiny(task, kind)).architecture
-    assert found.can[Need.MAPS] is None
-    own, layer = maps_of(found, 1), found.layers[1]
-    assert own.query.shape == (layer.n_heads, found.d_model + 1, layer.d_head)
-    assert own.value.shape == (layer.n_key_value_heads, found.d_model + 1, layer.d_value)
-    assert own.output.shape == (layer.n_heads, layer.d_value, found.d_model)
+    architecture = verified(tiny(task, kind)).architecture
+    assert architecture.can[Need.MAPS] is None
+    own, layer = maps_of(architecture, 1), architecture.layers[1]
+    assert own.query.shape == (layer.n_heads, architecture.d_model + 1, layer.d_head)
+    assert own.value.shape == (layer.n_key_value_heads, architecture.d_model + 1, layer.d_value)
+    assert own.output.shape == (layer.n_heads, layer.d_value, architecture.d_model)
 
 
 @pytest.mark.parametrize(("task", "kind"), UNMAPPED)
@@ -67,7 +67,7 @@ def test_wrong_maps_are_noticed(monkeypatch, change):
 
 @pytest.mark.parametrize("kind", ["qwen3", "llama", "glm4", "cohere2", "deepseek_v2"])
 def test_turning_back_gives_what_was_before_rotation(kind):
-    """Content of the first layer is that of the model whose frequencies are all 0."""
+    """The first layer's content is that of the model with all frequencies 0."""
     from posenc.capture.capture import forward
     from posenc.capture.content import turned_back
 

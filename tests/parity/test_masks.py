@@ -109,7 +109,7 @@ def test_scores_of_distance_alone_are_restored_exactly(texts, changes):
 
 
 def test_one_pass_serves_distilled_and_closed_masks(folder, family, documents, monkeypatch):
-    """After a mask that is distilled from scores, one in closed form runs the model no more."""
+    """After a mask distilled from scores, a closed-form one does not run the model again."""
     model = load(folder, family)
     source = ClosedFormMask(**CLOSED)
     alone, _ = closed_form.closed_form(source, Calibration(model, documents, documents, 60))
@@ -180,7 +180,7 @@ TERMS = ["slope", "logarithm", "near", "first"]
     ],
 )
 def test_the_fit_s_loss_is_the_loss_that_is_judged(folder, family, documents, changes):
-    """Once with a gradient, once as conditions are evaluated, at random parameters."""
+    """At random parameters, with a gradient and as conditions are evaluated."""
     model = load(folder, family)
     data = Calibration(model, documents, documents, 60)
     source = fitted(**changes)
@@ -191,9 +191,9 @@ def test_the_fit_s_loss_is_the_loss_that_is_judged(folder, family, documents, ch
             parameter.normal_(std=0.3)
     condition = with_mask(position_of(source), bool(source.terms))
     judged = data.loss(condition, parameters.mask())
-    found = mask_fitting._loss(parameters, data, documents)
-    assert found.requires_grad
-    assert float(found.detach()) == pytest.approx(judged, abs=2e-6)
+    loss = mask_fitting._loss(parameters, data, documents)
+    assert loss.requires_grad
+    assert float(loss.detach()) == pytest.approx(judged, abs=2e-6)
 
 
 def test_hashed_distances_are_a_bias_of_the_library(folder, family, documents):
@@ -253,7 +253,7 @@ def test_a_fit_keeps_its_best_and_leaves_the_weights(folder, family, documents):
 
 
 def test_vectors_are_added_to_an_intact_table(folder, family, documents):
-    """By hand, in the library's model; a table of positions is exchanged for a sum."""
+    """By hand, in the library's model, with a sum in place of the position table."""
     model = load(folder, family)
     data = Calibration(model, documents, documents, 60)
     source = fitted(terms=[], position="intact")
@@ -265,15 +265,15 @@ def test_vectors_are_added_to_an_intact_table(folder, family, documents):
     with torch.no_grad():
         parameters.initial.copy_(torch.tensor(initial))
         parameters.constant.copy_(torch.tensor(constant))
-    found = data.loss(with_mask(position_of(source), False), parameters.mask())
-    assert found != pytest.approx(untouched, abs=1e-3)
+    loss = data.loss(with_mask(position_of(source), False), parameters.mask())
+    assert loss != pytest.approx(untouched, abs=1e-3)
     first = first_row(model)
     with torch.no_grad():
         embedding.weight[first] += torch.tensor(initial)
         embedding.weight[first + 1 :] += torch.tensor(constant)
     if family == "gpt2":  # An encoder's loss is the distance to what the model now is.
         assert Calibration(model, documents, documents, 60).loss(INTACT) == pytest.approx(
-            found, abs=2e-6
+            loss, abs=2e-6
         )
 
 
@@ -331,13 +331,13 @@ def test_a_relative_bias_by_hand():
 
 
 def test_a_mask_is_read_as_it_was_written(tmp_path):
-    """Whatever the order of its axes in memory: a file holds the bytes as they lie there."""
+    """Whatever its order of axes in memory: a file holds the bytes as they lie there."""
     rng = np.random.default_rng(0)
     curves = rng.normal(size=(2, 3, 1, 5)).astype(np.float32)
     longer = curves[..., np.minimum(np.arange(9), 4)]  # NumPy lays its last axis out first
     first = np.asfortranarray(rng.normal(size=(2, 3, 9)).astype(np.float32))
     assert not longer.flags.c_contiguous and not first.flags.c_contiguous
     write(tmp_path / "mask.safetensors", LearnedMask(relative=longer, first=first), {})
-    found, _ = read(tmp_path / "mask.safetensors")
-    np.testing.assert_array_equal(found.relative, longer)
-    np.testing.assert_array_equal(found.first, first)
+    mask, _ = read(tmp_path / "mask.safetensors")
+    np.testing.assert_array_equal(mask.relative, longer)
+    np.testing.assert_array_equal(mask.first, first)

@@ -1,4 +1,4 @@
-"""Kinds of models that are easily run wrongly: the library's numbers, or a refusal in one line.
+"""Kinds of models that are easily run wrong: the library's numbers, or a one-line refusal.
 
 Each folder is made here, with several members of its kind.
 """
@@ -152,7 +152,7 @@ def test_flags_that_change_attention(tmp_path, name):
 
 
 def test_what_a_study_says_is_compared_with_the_model(tmp_path):
-    """A flag that makes a decoder of an encoder, or the reverse, is noticed at the fetch."""
+    """The fetch notices a flag that makes a decoder of an encoder or the reverse."""
     from posenc.artifacts.files import sha256_file
     from posenc.models.load import fetch
     from posenc.models.section import Model
@@ -178,7 +178,7 @@ def test_what_a_study_says_is_compared_with_the_model(tmp_path):
 @pytest.mark.parametrize("name", ["mistral window", "gemma2", "gemma3", "qwen2 upper layers"])
 @pytest.mark.parametrize("semantics", ["log_mask", "logit_mul", "prob_mul"])
 def test_a_mask_stays_within_the_window(tmp_path, name, semantics):
-    """A key that the model hides has no part in a pattern, whatever is done to those it sees."""
+    """A key that the model hides is in no pattern, whatever is done to those it sees."""
     kind, options = FLAGS[name]
     model = posenc.load(save(tmp_path / "model", kind, **options))
     plain = posenc.run(model, TEXTS[:1], patterns=True, max_tokens=40)
@@ -291,7 +291,7 @@ def test_vocabulary_and_merges_in_any_family(tmp_path, kind, options):
     whole = json.loads((folder / "tokenizer.json").read_text())["model"]
     (folder / "tokenizer.json").unlink()
     (folder / "vocab.json").write_text(json.dumps(whole["vocab"]))
-    merges = [one if isinstance(one, str) else " ".join(one) for one in whole["merges"]]
+    merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in whole["merges"]]
     (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *merges]) + "\n")
     if options:
         (folder / "tokenizer_config.json").write_text(json.dumps(options))
@@ -342,7 +342,7 @@ def test_a_tokenizer_that_draws_at_random_is_refused(tmp_path):
 
 @pytest.mark.parametrize("kind", ["falcon", "gptj", "gpt_neo", "bloom"])
 def test_a_folder_of_a_type_with_its_own_attention_is_refused(tmp_path, kind):
-    """Some look their class of attention up by the name of what is asked for."""
+    """Some look up their attention class by the requested name."""
     tiny("causal", kind).save_pretrained(tmp_path)
     with pytest.raises(posenc.ModelError, match=rf"{kind}: its attention does not go through"):
         load(tmp_path)
@@ -478,7 +478,7 @@ def test_a_model_in_memory_is_taken_with_its_tokenizer(tmp_path, kind):
 
 
 def test_positions_are_not_taken_from_a_model_that_sees_too_little(tmp_path):
-    """A window of a few tokens tells positions by itself: nothing can be proved."""
+    """A short window tells positions by itself: nothing can be proved."""
     kind, options = FLAGS["gemma2"]
     model = posenc.load(save(tmp_path / "model", kind, **options))
     with (

@@ -1,4 +1,4 @@
-"""A folder of weights is taken only whole: each file the one that is meant, all of one model."""
+"""A folder of weights is taken only whole: each file the intended one, all of one model."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def edit_weights(folder, change) -> None:
 
 
 def refused(family, folder, tmp_path, match) -> None:
-    """Neither fetched, with the checksums of the files as they are, nor loaded; in one line."""
+    """Neither fetched, with checksums of the files as they are, nor loaded; in one line."""
     with pytest.raises(ModelError, match=match) as caught:
         fetch("mine", section(family, folder), tmp_path / "data", tmp_path / "tokenizer")
     assert str(caught.value).startswith("models.mine")
@@ -124,7 +124,7 @@ def test_the_older_form_of_a_tokenizer_is_pinned(tmp_path):
     [
         ("layers", 2, r"of layer 2, but config\.json implies 2 layers"),
         ("layers", 4, r"has tensors of 3 layers, but config\.json implies 4"),
-        # Such a model is never built.
+        # No such model is built.
         ("layers", 10**9, r"has tensors of 3 layers, but config\.json implies 1000000000"),
         ("heads", 5, r"config\.json is not .*5 heads do not divide d_model 32"),
         ("heads", 0, r"config\.json is not .*0 heads"),
@@ -192,7 +192,7 @@ def test_forms_of_published_weights_are_taken(family, tmp_path):
                 older = {"weight": "gamma", "bias": "beta"} if "LayerNorm" in name else {}
                 stem, _, kind = name.rpartition(".")
                 tensors[f"{prefix}.{stem}.{older.get(kind, kind)}"] = tensor
-        # Not read, so it may be anything.
+        # Unread, so anything will do.
         tensors["cls.predictions.bias"] = torch.full((97,), torch.nan)
         if family == "gpt2":
             tensors["h.0.attn.bias"] = torch.ones(1, 1, 40, 40)

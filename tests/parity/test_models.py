@@ -109,7 +109,7 @@ def test_damaged_weights_are_found(family, folder):
 
 
 def test_missing_weights_are_named(folder, family, library_model):
-    """A file without some tensor would be filled with random numbers by the library."""
+    """The library would fill a missing tensor with random numbers."""
     from safetensors.torch import load_file, save_file
 
     tensors = load_file(folder / "model.safetensors")

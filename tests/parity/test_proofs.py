@@ -1,4 +1,4 @@
-"""What is proved of a model is noticed when it does not hold."""
+"""Where a proof about a model does not hold, it is noticed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_position_that_stays_is_noticed(monkeypatch, task, kind):
 
 @pytest.mark.parametrize(("task", "kind"), KINDS)
 def test_rows_that_are_not_the_documents_alone_are_noticed(monkeypatch, task, kind):
-    """As a row would be in which documents see one another."""
+    """Like a row whose documents see one another."""
     right = module.packed_row
 
     def wrong(model, documents, **options):

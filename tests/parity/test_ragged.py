@@ -36,7 +36,7 @@ def by_hand(self, query, key, value, scaling, causal):
 
 @pytest.fixture
 def together(monkeypatch):
-    """Let the CPU compute as a GPU does; says which calls were made."""
+    """Let the CPU compute as a GPU does; say which calls it makes."""
     calls = []
     original = masked_attention._together
 
@@ -78,19 +78,19 @@ def test_states_are_those_of_groups_of_equal_length(folder, family, documents, d
 
 
 def test_outcomes_are_those_of_groups_of_equal_length(folder, family, documents, together):
-    """A change that is the same for documents of all lengths is one call; others are as before."""
+    """A change that is the same for all lengths is one call; others are as before."""
     model = load_ready(folder, family, "cpu", 1)
-    conditions = {name: Condition.model_validate(one) for name, one in CONDITIONS.items()}
+    conditions = {name: Condition.model_validate(fields) for name, fields in CONDITIONS.items()}
     counted = [[True] * len(ids) for ids in documents]
-    found = dict_of(evaluate(model, documents, counted, conditions, {}, 200))
+    outcomes = dict_of(evaluate(model, documents, counted, conditions, {}, 200))
     assert together
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(masked_attention, "is_together", lambda device: False)
         expected = dict_of(evaluate(model, documents, counted, conditions, {}, 200))
-    assert found.keys() == expected.keys()
-    for key, one in expected.items():
-        np.testing.assert_allclose(found[key].nll, one.nll, rtol=0, atol=1e-5)
-        np.testing.assert_allclose(found[key].cosine, one.cosine, rtol=0, atol=1e-4)
+    assert outcomes.keys() == expected.keys()
+    for key, outcome in expected.items():
+        np.testing.assert_allclose(outcomes[key].nll, outcome.nll, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(outcomes[key].cosine, outcome.cosine, rtol=0, atol=1e-4)
 
 
 def dict_of(outcomes):

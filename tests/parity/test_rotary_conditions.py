@@ -53,27 +53,27 @@ def states_of(model, condition, documents):
     with applied(model, condition):
         packed = packed_states(model, documents)[-1][0].split(lengths)
         padded = forward(model, documents, True)[0][-1]  # [batch, longest, d_model]
-    for one, row in zip(packed, padded, strict=True):
-        torch.testing.assert_close(row[: len(one)], one, **CLOSE)
+    for state, row in zip(packed, padded, strict=True):
+        torch.testing.assert_close(row[: len(state)], state, **CLOSE)
     return packed
 
 
 def expected_at(library_model, documents, positions):
-    """The library's own at other positions, float [tokens], given to what makes its angles."""
-    found = []
+    """The library's own at other positions, float [tokens], given to its angles' source."""
+    states = []
     for ids in documents:
         at = torch.as_tensor(positions(np.arange(len(ids)))).float()[None]  # [1, tokens]
         hook = library_model.model.rotary_emb.register_forward_pre_hook(
             lambda module, args, options, at=at: (args[:1], {"position_ids": at}),
             with_kwargs=True,
         )
-        found.append(library_output(library_model, ids).hidden_states[-1][0])
+        states.append(library_output(library_model, ids).hidden_states[-1][0])
         hook.remove()
-    return found
+    return states
 
 
-def same(found, expected):
-    return all(torch.allclose(a, b, **CLOSE) for a, b in zip(found, expected, strict=True))
+def same(states, expected):
+    return all(torch.allclose(a, b, **CLOSE) for a, b in zip(states, expected, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,9 @@ def test_positions_are_those_that_a_condition_says(
     model, library_model, documents, position, positions
 ):
     expected = expected_at(library_model, documents, positions)
-    found = states_of(model, under(position), documents)
-    assert same(found, expected)
-    assert same(found, expected_at(library_model, documents, lambda p: p)) == (
+    states = states_of(model, under(position), documents)
+    assert same(states, expected)
+    assert same(states, expected_at(library_model, documents, lambda p: p)) == (
         isinstance(position, dict) and position["kind"] == "shift"
     )
 
@@ -109,9 +109,9 @@ def test_another_base_is_the_library_s(kind, model, documents):
 @pytest.mark.parametrize("count", [0, 1, 3, 4])
 def test_bands_of_frequencies(model, documents, kept, count):
     condition = under({"kind": "bands", "kept": kept, "count": count})
-    found = states_of(model, condition, documents)
-    assert same(found, states_of(model, under("intact"), documents)) == (count == 4)
-    assert same(found, states_of(model, under("zero"), documents)) == (count == 0)
+    states = states_of(model, condition, documents)
+    assert same(states, states_of(model, under("intact"), documents)) == (count == 4)
+    assert same(states, states_of(model, under("zero"), documents)) == (count == 0)
     band = rotary.banded(
         frequencies(model), slice(count) if kept == "highest" else slice(4 - count, 4)
     )
@@ -136,9 +136,9 @@ def test_bands_of_frequencies(model, documents, kept, count):
     ],
 )
 def test_rotation_of_some_pairs(model, documents, position, like):
-    found = states_of(model, under(position), documents)
+    states = states_of(model, under(position), documents)
     for other in ("intact", "zero"):
-        assert same(found, states_of(model, under(other), documents)) == (like == other)
+        assert same(states, states_of(model, under(other), documents)) == (like == other)
     counted = [[True] * len(ids) for ids in documents]
     mask = {"semantics": "additive", "profile": {"kind": "alibi", "slope": 0.0}}
     both = {"plain": under(position), "masked": under(position, mask=mask)}
@@ -206,8 +206,8 @@ def test_embeddings_are_touched_before_the_first_block(model, library_model, doc
     x = x * 3 if isinstance(embeddings, dict) else x / x.norm(dim=-1, keepdim=True)
     with torch.inference_mode():
         expected = library_model(inputs_embeds=x[None], output_hidden_states=True)
-    found = states_of(model, under("intact", embeddings=embeddings), [ids])
-    assert same(found, [expected.hidden_states[-1][0]])
+    states = states_of(model, under("intact", embeddings=embeddings), [ids])
+    assert same(states, [expected.hidden_states[-1][0]])
 
 
 # --- Masks --------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ def test_one_token_again_and_again_is_all_mask(model):
 def test_the_mean_difference_of_the_scores_is_the_mean(model, documents):
     """By brute force over all pairs; with means of queries and keys that go together by chance."""
     mask, _ = learn(distilled(), calibration(model, documents))
-    found = {}
+    differences = {}
     for ids in documents[:4]:
         heads = with_and_without(model, [ids])
         for layer in range(3):
@@ -255,16 +255,16 @@ def test_the_mean_difference_of_the_scores_is_the_mean(model, documents):
             for i in range(len(ids)):
                 for j in range(i + 1):
                     key = (layer, "first", i) if j == 0 else (layer, i - j)
-                    found.setdefault(key, []).append(difference[:, i, j])
+                    differences.setdefault(key, []).append(difference[:, i, j])
     longest = max(map(len, documents[:4]))
     for layer in range(3):
         bias = mask.bias(layer, longest)
         for i in range(longest):
             np.testing.assert_allclose(
-                bias[:, i, 0], np.mean(found[layer, "first", i], axis=0), rtol=0, atol=1e-4
+                bias[:, i, 0], np.mean(differences[layer, "first", i], axis=0), rtol=0, atol=1e-4
             )
             for j in range(1, i + 1):
-                expected = np.mean(found[layer, i - j], axis=0)
+                expected = np.mean(differences[layer, i - j], axis=0)
                 np.testing.assert_allclose(bias[:, i, j], expected, rtol=0, atol=1e-4)
 
 
@@ -287,28 +287,28 @@ def test_the_closed_form_is_of_the_means_of_all_tokens_but_first_ones(model, doc
                 for x, p in ((q, distance), (key, 0))
             )
             expected = (pair_q * pair_k).sum(-1) / np.sqrt(8) - turned_key[0]
-            found = mask.bias(1, 40)[:, column + distance, column]
-            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+            biases = mask.bias(1, 40)[:, column + distance, column]
+            np.testing.assert_allclose(biases, expected, rtol=0, atol=1e-5)
 
 
 def test_a_mask_of_beginnings_is_that_of_documents_that_end_there(model, documents):
     cut = calibration(model, documents)
     begun = Calibration(model, [ids[:7] for ids in documents[:4]], documents[4:], 60)
-    found, facts = learn(closed_form(tokens=7), cut)
+    mask, facts = learn(closed_form(tokens=7), cut)
     expected, of = learn(closed_form(), begun)
     assert facts["tokens"] == of["tokens"] == sum(min(len(ids), 7) for ids in documents[:4])
-    # A rotation has a curve at any distance: it reaches as far as that of whole documents.
+    # A rotation has a curve at any distance: it reaches as far as one of whole documents.
     reach = expected.relative.shape[-1]
-    assert found.relative.shape == learn(closed_form(), cut)[0].relative.shape
-    assert found.relative.shape[-1] > reach
-    np.testing.assert_allclose(found.relative[..., :reach], expected.relative, atol=1e-6)
-    assert not np.allclose(found.relative, learn(closed_form(), cut)[0].relative, atol=1e-4)
+    assert mask.relative.shape == learn(closed_form(), cut)[0].relative.shape
+    assert mask.relative.shape[-1] > reach
+    np.testing.assert_allclose(mask.relative[..., :reach], expected.relative, atol=1e-6)
+    assert not np.allclose(mask.relative, learn(closed_form(), cut)[0].relative, atol=1e-4)
 
 
 def test_documents_are_drawn_and_must_be_there(model, documents):
     data = calibration(model, documents)
-    one, two = (learn(closed_form(documents=1, seed=seed), data)[0] for seed in (0, 1))
-    assert not np.allclose(one.relative, two.relative)
+    first, second = (learn(closed_form(documents=1, seed=seed), data)[0] for seed in (0, 1))
+    assert not np.allclose(first.relative, second.relative)
     with pytest.raises(RuntimeError, match=r"documents is 5, but masks are fitted on 4"):
         learn(closed_form(documents=5), data)
 
@@ -358,16 +358,16 @@ def test_a_temperature_divides_the_scores_of_its_head(library_model, model, docu
     mask = LearnedMask(relative=zeros, temperature=temperature)
     profile = {"semantics": "additive", "profile": {"kind": "learned", "mask": "it"}}
     with applied(model, under("intact", mask=profile), {"it": mask}):
-        found = [packed_states(model, [ids])[-1][0] for ids in documents]
+        states = [packed_states(model, [ids])[-1][0] for ids in documents]
     with torch.no_grad():
         for layer, block in enumerate(library_model.model.layers):
             factor = torch.from_numpy(1 / temperature[layer]).repeat_interleave(8)
             block.self_attn.q_proj.weight *= factor[:, None]
             if block.self_attn.q_proj.bias is not None:
                 block.self_attn.q_proj.bias *= factor
-    assert same(found, [library_output(library_model, d).hidden_states[-1][0] for d in documents])
+    assert same(states, [library_output(library_model, d).hidden_states[-1][0] for d in documents])
     # Of some heads alone, and in a pass with others.
-    some = under("intact", mask={**profile, "heads": [1]})
+    partial = under("intact", mask={**profile, "heads": [1]})
     one_head = LearnedMask(
         relative=zeros, temperature=np.where(np.arange(4) == 1, temperature, 1).astype(np.float32)
     )
@@ -378,7 +378,7 @@ def test_a_temperature_divides_the_scores_of_its_head(library_model, model, docu
         model,
         documents,
         counted,
-        {"some": some, "whole": whole},
+        {"some": partial, "whole": whole},
         {"it": mask, "one": one_head},
         500,
     ):
@@ -401,7 +401,7 @@ def test_a_fit_begins_with_the_mask_that_it_is_on(model, documents):
     for layer in range(3):
         np.testing.assert_allclose(mask.bias(layer, 33), base.bias(layer, 33), rtol=0, atol=1e-4)
     np.testing.assert_array_equal(mask.temperature, base.temperature)
-    # Judged on what it is fitted on: of random tokens, nothing holds for other ones.
+    # Judged on what it is fitted on: of random tokens, nothing holds for others.
     data = calibration(model, [*documents[:4], *documents[:4]])
     _, facts = learn(closed_form(temperature=True), data)
     better = FittedMask.model_validate({**section, "learning_rate": 0.05, "steps": 30})

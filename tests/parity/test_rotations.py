@@ -55,7 +55,7 @@ def test_every_kind_of_the_library_is_here():
 
 @pytest.fixture(params=KINDS)
 def found(request) -> Architecture:
-    """What was found of a model of each kind."""
+    """What was found in a model of each kind."""
     verification = verified(model_of(request.param))
     assert verification is not None and all(check.holds for check in verification.checks)
     verification.architecture.model.set_attn_implementation(attention.NAME)
@@ -65,7 +65,7 @@ def found(request) -> Architecture:
 def test_all_is_proved_but_beyond_the_length_that_a_rotation_is_for(found):
     kind = found.model.config.rope_parameters["rope_type"]
     assert found.lacks(Need.ROTATION, Need.TURNS, Need.REMOVABLE, Need.PACKED) is None
-    # What these multiply queries and keys by is in no map of them.
+    # Their factors of queries and keys are in no map.
     assert (found.lacks(Need.MAPS) is None) == (kind not in ("yarn", "longrope"))
     assert found.positions == LIMITS.get(kind, MOST) == positions_of(found.model.config)
 
@@ -86,7 +86,7 @@ def test_queries_and_keys_are_turned_back(found):
 
 @torch.inference_mode()
 def test_documents_of_a_row_are_turned_as_each_alone_by_the_library(found):
-    """A row is longer than the length from which on a rotation would be another one."""
+    """A row is longer than the length from which a rotation would change."""
     assert sum(map(len, TEXTS)) > ORIGINAL
     library = LlamaForCausalLM(found.model.config).eval()
     library.load_state_dict(found.model.state_dict())
@@ -109,5 +109,5 @@ def test_longer_texts_are_refused_where_they_are_turned_otherwise(tmp_path, kind
     with torch.inference_mode():
         short = model(torch.tensor([TEXTS[0]])).logits
         longer = model(torch.tensor([[*TEXTS[0], *range(5, 5 + limit)]])).logits
-    # The limit is a real one: a longer text turns the same tokens otherwise.
+    # The limit is real: a longer text turns the same tokens differently.
     assert not torch.allclose(short[0, :5], longer[0, :5], atol=1e-3)

@@ -35,7 +35,7 @@ PLUGIN = (
     "throttler==1.2.3",
 )
 GPU_RULES = ("train", "capture", "masks", "evaluate")
-# What the node is smaller in than a site's. Bytes are compared on one thread, as in make_project;
+# Where the node is smaller than a site's. Bytes are compared on one thread, as in make_project;
 # the key replaces the profile's, so it names every rule that has threads.
 THREADS = {
     "train": 1, "capture": 1, "masks": 1, "evaluate": 1, "tokenizer": os.cpu_count(),
@@ -56,7 +56,7 @@ FOR_ONE_NODE = (
 
 @pytest.fixture(scope="session")
 def cluster():
-    """A Slurm of one node; one that was up already stays up."""
+    """A Slurm of one node; one already up stays up."""
     result = subprocess.run(["bash", CLUSTER, "up"], stdout=subprocess.PIPE, text=True)
     line = result.stdout.strip().rpartition("\n")[2]
     if result.returncode == 77:
@@ -72,7 +72,7 @@ def plugin(pytestconfig, cluster) -> Path:
     """A folder with the Slurm plugin, beside the environment and not in it.
 
     Snakemake loads every plugin that is installed, and this one asks Slurm before anything else:
-    where its controller does not answer, each call of Snakemake takes ten seconds longer.
+    if its controller does not answer, each call of Snakemake takes ten seconds longer.
     Without its dependencies, which the environment has, the folder replaces nothing there.
     """
     folder = pytestconfig.cache.mkdir("slurm-plugin")
@@ -94,7 +94,7 @@ def plugin(pytestconfig, cluster) -> Path:
 def on_slurm(
     project: Project, plugin: Path, *arguments: str, seconds: float
 ) -> subprocess.CompletedProcess:
-    """Run Snakemake through the profile; one that hangs is an error."""
+    """Run Snakemake through the profile; hanging is an error."""
     path = f"{project.environment['PYTHONPATH']}:{plugin}"
     return subprocess.run(
         ["snakemake", "--profile", PROFILE, *FOR_ONE_NODE, *arguments],
@@ -117,16 +117,16 @@ def records(output: str) -> list[dict[str, str]]:
         text=True,
         check=True,
     ).stdout.splitlines()
-    found = [dict(re.findall(r"(?:^| )([\w/]+)=(\S*)", line)) for line in lines]
-    found = [job for job in found if job["JobName"] == run]
-    for job in found:
+    jobs = [dict(re.findall(r"(?:^| )([\w/]+)=(\S*)", line)) for line in lines]
+    jobs = [job for job in jobs if job["JobName"] == run]
+    for job in jobs:
         name = job["Comment"].removeprefix("rule_")
         job["rule"], _, job["wildcards"] = name.partition("_wildcards_")
-    return found
+    return jobs
 
 
 def asked(rule: str) -> dict[str, int]:
-    """What the profile, or the rule of all measurements, says that a rule asks for."""
+    """What a rule asks for, by the profile or the rule of all measurements."""
     profile = YAML(typ="safe").load((ROOT / PROFILE / "config.yaml").read_text())
     text = (ROOT / "workflow/rules/measurements.smk").read_text()
     loop, own = text.partition("\n    rule:\n")[2], re.findall(r"(?m)^rule (\w+):", text)
@@ -172,7 +172,7 @@ def test_each_job_ran_on_the_node_with_what_the_profile_asks_for(finished_on_slu
         assert want["gpu"] == (job["rule"] in GPU_RULES)
         # Given by Slurm, not only asked for.
         assert job["JOB_GRES"] == ("gpu:1" if want["gpu"] else "(null)"), job
-    # Slurm decides how many run; the default profile's one job a GPU is for one machine.
+    # Slurm decides how many run; the default profile's one job per GPU suits one machine.
     times = sorted((job["SubmitTime"], job["EndTime"]) for job in jobs if asked(job["rule"])["gpu"])
     assert any(later[0] < sooner[1] for sooner, later in pairwise(times)), times
 
@@ -190,9 +190,9 @@ def test_a_capture_is_spread_over_jobs(finished_on_slurm):
 def test_the_bytes_are_those_of_a_local_run(finished_on_slurm, tmp_path):
     local = make_project(tmp_path)
     local.snakemake()
-    made = artifacts(finished_on_slurm[0])
-    assert "data/studies/default/metrics.json" in made
-    assert made == artifacts(local)
+    digests = artifacts(finished_on_slurm[0])
+    assert "data/studies/default/metrics.json" in digests
+    assert digests == artifacts(local)
 
 
 def test_what_slurm_made_is_current_without_it(finished_on_slurm):

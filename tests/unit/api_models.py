@@ -17,7 +17,7 @@ FAMILIES = ("bert", "roberta", "gpt2", "llama")
 
 def words(is_decoder: bool) -> Tokenizer:
     """One token per word: an end-of-text token for a decoder, [CLS] and [SEP] for an encoder."""
-    vocabulary = [END_OF_TEXT if is_decoder and one == "[CLS]" else one for one in VOCABULARY]
+    vocabulary = [END_OF_TEXT if is_decoder and word == "[CLS]" else word for word in VOCABULARY]
     ids = {token: number for number, token in enumerate(vocabulary)}
     tokenizer = Tokenizer(models.WordLevel(ids, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()

@@ -13,7 +13,7 @@ from .synthetic import params_of
 
 @pytest.fixture(scope="module")
 def one_thread():
-    """On several threads the last bits of a sum are rarely others; bytes are compared on one."""
+    """Several threads can, rarely, change the last bits of a sum: bytes are compared on one."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

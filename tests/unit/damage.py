@@ -41,8 +41,8 @@ def call(module: str, *arguments, **options) -> subprocess.CompletedProcess:
     """
     command = [sys.executable, "-m", module]
     for name, value in options.items():
-        for one in value if isinstance(value, list) else [value]:
-            command += [f"--{name.replace('_', '-')}", str(one)]
+        for item in value if isinstance(value, list) else [value]:
+            command += [f"--{name.replace('_', '-')}", str(item)]
     command += map(str, arguments)
     with tempfile.TemporaryDirectory() as folder:
         return subprocess.run(command, capture_output=True, text=True, cwd=folder)

@@ -23,7 +23,7 @@ def small_tokenizer() -> Tokenizer:
 
 
 def permuted(rows: np.ndarray, n_heads: int) -> np.ndarray:
-    """Rows as llama.cpp's conversion lays them: of the two halves of a head in turn, one by one."""
+    """Rows as llama.cpp's conversion orders them: alternating between the two halves of a head."""
     d_head = len(rows) // n_heads
     order = [
         head * d_head + half * (d_head // 2) + c
@@ -83,7 +83,7 @@ def write_gguf(
     model: str = "gpt2",
     changes=lambda writer: None,
 ) -> Path:
-    """A file of these weights; matrices are of a type, vectors float32 as in published files.
+    """A file of these weights: matrices as ``kind``, vectors float32 as in published files.
 
     ``changes`` may add to the writer.
     """
@@ -96,13 +96,13 @@ def write_gguf(
     writer.add_head_count_kv(SIZES["key_value_heads"])
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_rope_freq_base(50_000.0)
-    made = json.loads(small_tokenizer().to_str())["model"]
-    tokens = sorted(made["vocab"], key=made["vocab"].get)
+    encoding = json.loads(small_tokenizer().to_str())["model"]
+    tokens = sorted(encoding["vocab"], key=encoding["vocab"].get)
     writer.add_tokenizer_model(model)
     writer.add_tokenizer_pre(pre)
     writer.add_token_list(tokens)
     writer.add_token_types([3 if token == "<|endoftext|>" else 1 for token in tokens])
-    writer.add_token_merges([" ".join(pair) for pair in made["merges"]])
+    writer.add_token_merges([" ".join(pair) for pair in encoding["merges"]])
     writer.add_bos_token_id(0)
     for name, values in weights.items():
         for part, heads in (("q_proj", "heads"), ("k_proj", "key_value_heads")):

@@ -1,4 +1,4 @@
-"""Files of texts in every form that people have them in, made for the tests."""
+"""Text files in every form that people keep them in, made for the tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def csv_bytes(
     encoding: str = "utf-8",
     blank: str = "",
 ) -> bytes:
-    """A table as RFC 4180 has it; ``blank`` stands between its lines."""
+    """A table as in RFC 4180; ``blank`` stands between its lines."""
 
     def field(value: object) -> str:
         text = str(value)
@@ -76,4 +76,4 @@ def zstd(content: bytes) -> bytes:
 
 
 COMPRESSIONS = {"": bytes, ".gz": gzip.compress, ".zst": zstd}
-"""By what a file is called: how it is compressed."""
+"""By the ending of a file, how it is compressed."""

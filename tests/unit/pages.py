@@ -42,7 +42,7 @@ def made(study: str) -> set[str]:
 
 
 def command(study: str, file: str) -> str:
-    """The one that makes a file of a study, whichever study is active."""
+    """The command that makes a study's file, whichever is active."""
     config = "" if study == findings.STUDY else f" --config study={study}"
     return f"snakemake --cores 8{config} -- {file}"
 

@@ -1,4 +1,4 @@
-"""Measurements in which every number is another one, so that one in the place of another shows."""
+"""Measurements whose numbers all differ, so that one in the place of another shows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOOKED_UP = {"weight", "seed", "seeds", "layers", "hops", "values", "confidence"
 def distinct(
     value: Any, count: Iterator[int] | None = None, kept: Collection[str] = LOOKED_UP
 ) -> Any:
-    """A copy in which every number, and each bound of an interval, is another one.
+    """A copy in which all numbers, and the bounds of intervals, differ.
 
     Flags stay, and what is under the ``kept`` keys.
     """
@@ -42,13 +42,13 @@ def at(measurement: Any, path: str) -> Any:
         if not chosen:
             continue
         wanted = dict(pair.split("=") for pair in chosen.rstrip("]").split(","))
-        found = [
+        entries = [
             entry
             for entry in measurement
             if all(str(entry[key]) == text for key, text in wanted.items())
         ]
-        assert len(found) == 1, (step, len(found))
-        measurement = found[0]
+        assert len(entries) == 1, (step, len(entries))
+        measurement = entries[0]
     return measurement
 
 

@@ -34,7 +34,7 @@ def made_of_weights(
 ) -> dict[str, Any]:
     """What the command of a measurement writes of a small GPT-2 and a text called ``text``.
 
-    It is run twice, and has to write the same bytes, and what they are made of.
+    It runs twice, and must write the same bytes, and what they are made of.
 
     Parameters
     ----------
@@ -56,10 +56,10 @@ def made_of_weights(
     torch.set_num_threads(threads)
     once, again = (folder / name / "text.json" for name in ("once", "again"))
     assert once.read_bytes() == again.read_bytes()
-    made = read_sealed(once)
-    assert made["run"] == {"model": "small", "dataset": "text"}
-    inputs = made["provenance"]["inputs"]
+    measurement = read_sealed(once)
+    assert measurement["run"] == {"model": "small", "dataset": "text"}
+    inputs = measurement["provenance"]["inputs"]
     assert inputs["tokens"] == sha256_file(text.path)
     assert inputs["weights"] == sha256_file(weights / "model.safetensors")
     assert inputs["config"] == sha256_file(weights / "config.json")
-    return made
+    return measurement

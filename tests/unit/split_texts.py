@@ -18,7 +18,7 @@ WORDS = [f"w{number}" for number in range(37)]
 
 
 def split_texts(tmp_path: Path) -> dict[str, Path]:
-    """Six documents are evaluated; 41 are of the split ``train``, one of them evaluated, too.
+    """Six documents are evaluated; 41 are in the split ``train``, one of them evaluated too.
 
     Returns
     -------
@@ -40,9 +40,9 @@ def split_texts(tmp_path: Path) -> dict[str, Path]:
     tests = [text(length) for length in (9, 4, 10, 6, 8, 11)]
     trains = [text(length) for length in generator.integers(4, 12, 40)]
     rows = [
-        {"document_id": f"{split}/{number}", "split": split, "text": one}
+        {"document_id": f"{split}/{number}", "split": split, "text": document}
         for split, texts in (("test", tests), ("train", [*trains, tests[2]]))
-        for number, one in enumerate(texts)
+        for number, document in enumerate(texts)
     ]
     source = tmp_path / "documents/text.parquet"
     source.parent.mkdir()

@@ -40,9 +40,9 @@ EVALUATING = [
 ]
 """Measurements under all conditions that a model is evaluated under."""
 KINDS = (*MEASUREMENTS, *EXPERIMENTS)
+"""Folders of a study's measurements."""
 OF_OTHER_STUDIES = {"retraining", "refits"}
 """Measurements, and figures of the same name, for which the default study has no model."""
-"""Folders of a study's measurements."""
 FIGURE_INPUTS = {name: entry.measurements for name, entry in FIGURES.items()}
 """What each figure is made of."""
 EVALUATED = "evaluated"
@@ -65,7 +65,7 @@ def study_file(name: str = "default") -> dict:
     params = params_of()
     study = params.studies["default" if name == EVALUATED else name]
     if name == EVALUATED:
-        more = {one: ["gpt2", *getattr(study, one)] for one in ("models", "pretrained")}
+        more = {group: ["gpt2", *getattr(study, group)] for group in ("models", "pretrained")}
         study = study.model_copy(update=more)
     return configs.facts(params.model_copy(update={"study": study}))
 
@@ -202,8 +202,8 @@ def evaluated(study: dict, model: str) -> dict[str, dict]:
 def conditions(study: dict, sweeps: dict, model: str, dataset: str, seed: int = 0) -> dict:
     """A measurement of all conditions of a study, and of its sweeps for a decoder."""
     is_decoder, at = (study["models"][model][key] for key in ("is_decoder", "positions"))
-    made = common("conditions", model, dataset, "intact")
-    made["run"] = {"model": model, "dataset": dataset}
+    shared = common("conditions", model, dataset, "intact")
+    shared["run"] = {"model": model, "dataset": dataset}
     own = study["study"]["evaluations"].get(model, study["study"])
     sweeps = {name: sweep for name, sweep in sweeps.items() if name in own["sweeps"]}
     entries, masks, place = [], set(), list(study["conditions"])
@@ -214,7 +214,7 @@ def conditions(study: dict, sweeps: dict, model: str, dataset: str, seed: int = 
         entry = {"condition": name, "spec": spec, "layers": layers}
         entries.append(entry | (losses(name, dataset, seed) if is_decoder else {}))
     return {
-        **made, "is_decoder": is_decoder, "positions": at, "vocabulary_size": 1024,
+        **shared, "is_decoder": is_decoder, "positions": at, "vocabulary_size": 1024,
         "coverage": {"documents": 40, "cut": 12, "read": 6000, "whole": 8000},
         "conditions": entries,
         "sweeps": {name: swept(sweep, dataset, seed) for name, sweep in sweeps.items()}
@@ -222,7 +222,7 @@ def conditions(study: dict, sweeps: dict, model: str, dataset: str, seed: int = 
         "categories": categories(evaluated(study, model))
         if is_decoder and dataset.endswith("questions") else None,
         "masks": [learned(name, mask) for name, mask in study["masks"].items() if name in masks],
-        **({"scored_tokens": made["tokens"] - made["documents"]} if is_decoder else {}),
+        **({"scored_tokens": shared["tokens"] - shared["documents"]} if is_decoder else {}),
     }  # fmt: skip
 
 
@@ -248,34 +248,34 @@ def swept(sweep: dict, dataset: str, seed: int = 0) -> dict:
     rows = []
     for place, value in enumerate(sweep["values"]):
         for name in sweep["conditions"]:
-            found = losses(name, dataset, seed)
-            nll = found["nll_per_token"]["value"] + 0.05 * (place - 2) ** 2
-            found["perplexity"] = estimate(float(np.exp(nll)), 0.03 * float(np.exp(nll)))
-            rows.append({"condition": name, "value": float(value), **found})
+            evaluation = losses(name, dataset, seed)
+            nll = evaluation["nll_per_token"]["value"] + 0.05 * (place - 2) ** 2
+            evaluation["perplexity"] = estimate(float(np.exp(nll)), 0.03 * float(np.exp(nll)))
+            rows.append({"condition": name, "value": float(value), **evaluation})
     return {"key": sweep["key"], "rows": rows}
 
 
 def learned(name: str, mask: dict) -> dict:
     """What the measurement says of a learned mask."""
-    found = {"slope": {"slope": 0.1}, "fitted": {"parameters": 368, "kept_step": 100}}
+    by_method = {"slope": {"slope": 0.1}, "fitted": {"parameters": 368, "kept_step": 100}}
     return {
         "mask": name, "method": mask["method"], "placebo": mask.get("placebo"),
         "unit": "nats per token", "intact": 3.7, "start": 4.5, "loss": 3.9,
-        **found.get(mask["method"], {}),
+        **by_method.get(mask["method"], {}),
     }  # fmt: skip
 
 
 def extrapolation(study: dict, model: str) -> dict:
     """Losses that rise after the trained length, or why there are none."""
-    made = common("extrapolation", model, "long", "intact")
-    made["run"] = {"model": model, "dataset": "long"}
+    shared = common("extrapolation", model, "long", "intact")
+    shared["run"] = {"model": model, "dataset": "long"}
     if not study["models"][model]["is_decoder"]:
         reason = "no language-model head"
-        return {**made, "status": "not run", "reason": reason, "documents": 0, "tokens": 0}
+        return {**shared, "status": "not run", "reason": reason, "documents": 0, "tokens": 0}
     section, trained = study["study"]["extrapolation"], study["models"][model]["max_tokens"]
     if trained >= section["tokens"]:
         reason = "the model reads 160 tokens or more as it is"
-        return {**made, "status": "not run", "reason": reason, "documents": 0, "tokens": 0}
+        return {**shared, "status": "not run", "reason": reason, "documents": 0, "tokens": 0}
     length, width = section["tokens"] - 1, section["bucket"]
     rows = []
     for index, name in enumerate(section["conditions"]):
@@ -302,31 +302,31 @@ def extrapolation(study: dict, model: str) -> dict:
             }
         )
     against = section["conditions"][3]
-    return {**made, "trained_tokens": trained, "against": against, "conditions": rows}
+    return {**shared, "trained_tokens": trained, "against": against, "conditions": rows}
 
 
 def norms(model: str, dataset: str) -> dict:
     """A measurement of norms, which has no interval and no condition."""
     r2 = {"linear": -0.06, "flexible": 0.31}
-    made = {**common("norms", model, dataset, "intact"), "positions": 128}
-    made["run"] = {"model": model, "dataset": dataset}
-    del made["confidence"]
+    shared = {**common("norms", model, dataset, "intact"), "positions": 128}
+    shared["run"] = {"model": model, "dataset": dataset}
+    del shared["confidence"]
     names = ("position_embeddings", "token_embeddings", "sum")
-    return {**made, "r2": dict.fromkeys(names, r2), "curve": [0.3] * 128}
+    return {**shared, "r2": dict.fromkeys(names, r2), "curve": [0.3] * 128}
 
 
 def reference(study: dict, model: str, dataset: str) -> dict:
-    """Levels of a trained decoder; of one whose corpus is not known, or an encoder, fewer."""
-    made = {**common("reference", model, dataset, "intact"), "vocabulary_size": 1024}
-    made["run"] = {"model": model, "dataset": dataset}
+    """Levels of a trained decoder; fewer where its corpus is not known, or for an encoder."""
+    result = {**common("reference", model, dataset, "intact"), "vocabulary_size": 1024}
+    result["run"] = {"model": model, "dataset": dataset}
     if not study["models"][model]["is_decoder"]:
-        return {**made, "status": "not run", "reason": "no language-model head", "levels": []}
+        return {**result, "status": "not run", "reason": "no language-model head", "levels": []}
     names = {"uniform": 1024.0}
     if model in study["study"]["trained"]:
         names |= {"unigram": 705.0, "Kneser-Ney bigram": 72.5, "Kneser-Ney trigram": 51.0}
     else:
-        made["reason"] = "what the model learned from is not here: uniform only"
-    made["levels"] = [
+        result["reason"] = "what the model learned from is not here: uniform only"
+    result["levels"] = [
         {
             "level": name,
             "perplexity": estimate(value, 0.0 if name == "uniform" else 0.03 * value),
@@ -335,7 +335,7 @@ def reference(study: dict, model: str, dataset: str) -> dict:
         }
         for name, value in names.items()
     ]
-    return made
+    return result
 
 
 def _write(path: Path, value: dict) -> Path:
@@ -378,7 +378,7 @@ VERIFIED = {
     ],
     "can": {"patterns": None, "loss": "it has no head", "rotation": "its positions are a table"},
 }
-"""What a comparison with the library may have found of a model that was fetched."""
+"""What a comparison of a fetched model with the library may have found."""
 
 
 def write_inputs(root: Path, name: str = "default", models: list[str] | None = None) -> dict:
@@ -399,8 +399,8 @@ def write_inputs(root: Path, name: str = "default", models: list[str] | None = N
         ``study``, a path, and lists of paths: of ``KINDS``, and ``training``. ``conditions`` holds
         the measurements of long documents too, as the step writes them.
     """
-    # Made once and copied: what takes the time is to print its numbers.
-    template, made = _template(name, None if models is None else tuple(models))
+    # Made once and copied: printing its numbers is what takes time.
+    template, files = _template(name, None if models is None else tuple(models))
     shutil.copytree(template, root, dirs_exist_ok=True)
 
     def moved(value: Path | list[Path]) -> Path | list[Path]:
@@ -408,7 +408,7 @@ def write_inputs(root: Path, name: str = "default", models: list[str] | None = N
             return [root / path.relative_to(template) for path in value]
         return root / value.relative_to(template)
 
-    return {kind: moved(value) for kind, value in made.items()}
+    return {kind: moved(value) for kind, value in files.items()}
 
 
 @functools.cache
@@ -421,14 +421,14 @@ def _template(name: str, models: tuple[str, ...] | None) -> tuple[Path, dict]:
 
 def _write_inputs(root: Path, name: str, models: list[str] | None) -> dict:
     study, sweeps = study_file(name), params_of().sweeps
-    chosen = {one: sweeps[one].model_dump() for one in study["study"]["sweeps"]}
+    chosen = {sweep: sweeps[sweep].model_dump() for sweep in study["study"]["sweeps"]}
     if models is not None:
         study["study"]["models"] = models
         study["study"]["trained"] = {
             model: data for model, data in study["study"]["trained"].items() if model in models
         }
-        for one in ("captured", "examined", "pretrained", "finetuned", "retrained"):
-            study["study"][one] = [m for m in study["study"][one] if m in models]
+        for group in ("captured", "examined", "pretrained", "finetuned", "retrained"):
+            study["study"][group] = [m for m in study["study"][group] if m in models]
         study["study"]["schemes"], study["schemes"] = {}, {}
         study["models"] = {model: study["models"][model] for model in models}
     written: dict = {kind: [] for kind in (*KINDS, "training")}
@@ -487,39 +487,41 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
             add("layer_norm", place, positions.layer_norm(model, dataset, is_decoder))
             for kind in BUNDLED:
                 make = getattr(experiments if kind == "hard_attention" else positions, kind)
-                runs = [make({**run, "condition": one}, is_decoder) for one in conditions]
+                runs = [
+                    make({**run, "condition": condition}, is_decoder) for condition in conditions
+                ]
                 add(kind, place, {"measurement": kind, "run": run, "runs": runs})
     for model, facts in study["models"].items():
         add("sample_scores", f"{model}.json", positions.sample_scores(model, facts["is_decoder"]))
         for dataset in datasets:
-            made = positions.score_parts(model, dataset, facts["is_decoder"])
-            add("score_parts", f"{model}/{dataset}.json", made)
-            made = positions.rotation_terms(model, dataset)
+            result = positions.score_parts(model, dataset, facts["is_decoder"])
+            add("score_parts", f"{model}/{dataset}.json", result)
+            result = positions.rotation_terms(model, dataset)
             if facts["positions"] == "table":
-                made = {**made, "status": "not run", "reason": "nothing is turned"}
-            add("rotation_terms", f"{model}/{dataset}.json", made)
-            made = positions.savings(model, dataset, facts["is_decoder"], facts["positions"])
-            add("savings", f"{model}/{dataset}.json", made)
-            made = experiments.effective_keys(model, dataset, facts["is_decoder"])
-            add("effective_keys", f"{model}/{dataset}.json", made)
-            made = experiments.unrotated_heads(model, dataset)
+                result = {**result, "status": "not run", "reason": "nothing is turned"}
+            add("rotation_terms", f"{model}/{dataset}.json", result)
+            result = positions.savings(model, dataset, facts["is_decoder"], facts["positions"])
+            add("savings", f"{model}/{dataset}.json", result)
+            result = experiments.effective_keys(model, dataset, facts["is_decoder"])
+            add("effective_keys", f"{model}/{dataset}.json", result)
+            result = experiments.unrotated_heads(model, dataset)
             if facts["positions"] == "table":
-                made = {**made, "status": "not run", "reason": "positions come in by a table"}
+                result = {**result, "status": "not run", "reason": "positions come in by a table"}
             if model in study["study"]["examined"]:
-                add("unrotated_heads", f"{model}/{dataset}.json", made)
-                made = positions.filtered_loss(model, dataset, facts["is_decoder"])
-                add("filtered_loss", f"{model}/{dataset}.json", made)
-                made = positions.position_interventions(model, dataset, facts["is_decoder"])
+                add("unrotated_heads", f"{model}/{dataset}.json", result)
+                result = positions.filtered_loss(model, dataset, facts["is_decoder"])
+                add("filtered_loss", f"{model}/{dataset}.json", result)
+                result = positions.position_interventions(model, dataset, facts["is_decoder"])
                 if facts["positions"] != "table":
-                    made = {**made, "status": "not run", "reason": "positions turn queries"}
-                add("position_interventions", f"{model}/{dataset}.json", made)
-                made = positions.causal_probes(model, dataset, facts["is_decoder"])
-                add("causal_probes", f"{model}/{dataset}.json", made)
+                    result = {**result, "status": "not run", "reason": "positions turn queries"}
+                add("position_interventions", f"{model}/{dataset}.json", result)
+                result = positions.causal_probes(model, dataset, facts["is_decoder"])
+                add("causal_probes", f"{model}/{dataset}.json", result)
             for kind in ("induction", "swaps", "joint_order", "choices", "token_classes"):
-                made = getattr(positions, kind)(model, dataset, evaluated(study, model))
+                result = getattr(positions, kind)(model, dataset, evaluated(study, model))
                 if not facts["is_decoder"]:
-                    made = {**made, "status": "not run", "reason": "no language-model head"}
-                add(kind, f"{model}/{dataset}.json", made)
+                    result = {**result, "status": "not run", "reason": "no language-model head"}
+                add(kind, f"{model}/{dataset}.json", result)
     for model in study["study"]["retrained"]:
         for dataset in datasets:
             add("retraining", f"{model}/{dataset}.json", experiments.retraining(model, dataset))
@@ -558,7 +560,7 @@ def write_chosen(root: Path, params: Params) -> dict:
     written = write_inputs(root)
     write_json(written["study"], configs.facts(params))
     kept = {*params.study.measured, "training", "study"}
-    return {kind: made for kind, made in written.items() if kind in kept}
+    return {kind: files for kind, files in written.items() if kind in kept}
 
 
 def measured(written: dict) -> list[Path]:

@@ -88,11 +88,11 @@ def downstream(model: str, dataset: str) -> dict:
 def superposition() -> dict:
     """A network that is right more often than its linear rival, and finds both less often."""
     stages = ("stem", "stage 1", "stage 2", "pooled", "logits")
-    found = {"relu": 0.25, "affine": 0.44, "logistic_regression": 0.6}
+    shares = {"relu": 0.25, "affine": 0.44, "logistic_regression": 0.6}
     weights = (0.5, 0.7, 0.9)
 
     def mixture(name: str, weight: float) -> dict:
-        both = found[name] * (1.5 - weight)
+        both = shares[name] * (1.5 - weight)
         inputs = {"both": over(both), "first": over(0.9), "second": over(both + 0.05)}
         gap = stages if name != "logistic_regression" else ("logits",)
         return {
@@ -111,7 +111,7 @@ def superposition() -> dict:
              "mixtures": [mixture(name, weight) for weight in weights],
              "control": {"both": 40, "first": 380, "share": 0.105, "expected": 1 / 9,
                          "p_value": 0.8}}
-            for name in found
+            for name in shares
         ],
         "differences": [
             {"weight": weight, "logistic_regression": over(-0.35), "outputs": over(-0.5)}
@@ -139,7 +139,11 @@ def mixed_images() -> dict:
             "both": both, "first": 0.4, "second": 0.3, "either": 0.6 + both, "outputs": 0.65 + both,
             "others": 0.001 * top, "absent": both / 5, "lost": 0.65, "beyond_absent": 0.8 * both,
         }  # fmt: skip
-        return {"among": among, "top": top, **{key: estimate(one) for key, one in shares.items()}}
+        return {
+            "among": among,
+            "top": top,
+            **{key: estimate(share) for key, share in shares.items()},
+        }
 
     def stage(depth: int, loss: float) -> dict:
         inputs = max(1 - loss * depth**2, 0.0)
@@ -155,7 +159,7 @@ def mixed_images() -> dict:
         "recognised": 18, "pairs": 153, "confidence": 0.95,
         "chance": {"both": 1 / 190, "one": 0.1, "other": 1 / 19},
         "mixtures": [
-            {"weight": weight, "found": [found(weight, *one) for one in tops],
+            {"weight": weight, "found": [found(weight, *ranking) for ranking in tops],
              "faded": [{"top": top, "share": estimate(0.9 + top / 100)} for top in (2, 5)]}
             for weight in weights
         ],
@@ -285,7 +289,7 @@ def exchanged_roles(model: str, is_decoder: bool) -> dict:
             {
                 "language": language, "pairs": pairs, "left_out": 200 - pairs, "status": "measured",
                 "reason": None,
-                "conditions": [condition(one, language) for one in ("intact", "zero")],
+                "conditions": [condition(positions, language) for positions in ("intact", "zero")],
             }
             for language, pairs in (("english", 200), ("japanese", 198))
         ],
@@ -376,7 +380,9 @@ def retraining(model: str, dataset: str) -> dict:
         "start_above_intact": {"value": 90000.0, "low": 70000.0, "high": None},
         "meets": {"value": None, "low": 400000.0, "high": None},
     }
-    entries[2]["worth"] = {name: {**one, "seeds": [None] * 3} for name, one in worth.items()}
+    entries[2]["worth"] = {
+        name: {**interval, "seeds": [None] * 3} for name, interval in worth.items()
+    }
     return {
         **shared("retraining", model=model, dataset=dataset), "documents": 64, "tokens": 18000,
         "confidence": 0.95, "conditions": entries, "scored": [], "sums": {},
@@ -385,7 +391,7 @@ def retraining(model: str, dataset: str) -> dict:
 
 
 def refits(model: str, dataset: str) -> dict:
-    """Texts part more than seeds do, and most of what is recovered is position."""
+    """Texts vary more than seeds, and most of what is recovered is position."""
     values = {
         "recovered": 0.8, "interaction": 0.15, "interaction_share": 0.75,
         "placebo_interaction": 0.02, "placebo_interaction_share": 0.1, "beyond_placebo": 0.13,
@@ -418,7 +424,7 @@ def hard_attention(run: dict, is_decoder: bool) -> dict:
     checks = {"weights": 1e-16, "score": 1e-16, "gap": 1e-16}
     exact = {
         **readouts,
-        "variance": {name: estimate(0.1 * one, 0.01 * one) for name, one in factor.items()},
+        "variance": {name: estimate(0.1 * ratio, 0.01 * ratio) for name, ratio in factor.items()},
         "ratio": {"mean": estimate(0.06), "optimal": estimate(0.05)},
     }
     part = {**pattern, **exact, "values": exact}
@@ -429,26 +435,26 @@ def hard_attention(run: dict, is_decoder: bool) -> dict:
         "readout_distance": estimate(1.0), "signal": estimate(0.01, 0.002),
         "baselines": [
             {
-                "name": name, "value": estimate(-0.9), "ratio": estimate(one),
-                "over_optimal": estimate(one / 0.05), "worse": estimate(0.02),
-                "samples_to_signal": estimate(200 * one), "samples_to_soft": estimate(90 * one),
+                "name": name, "value": estimate(-0.9), "ratio": estimate(ratio),
+                "over_optimal": estimate(ratio / 0.05), "worse": estimate(0.02),
+                "samples_to_signal": estimate(200 * ratio), "samples_to_soft": estimate(90 * ratio),
                 "samples": [
-                    {"samples": samples, "variance": estimate(0.1 * one / samples, 1e-4 * one),
-                     "simulated": estimate(0.1 * one / samples, 1e-4 * one),
+                    {"samples": samples, "variance": estimate(0.1 * ratio / samples, 1e-4 * ratio),
+                     "simulated": estimate(0.1 * ratio / samples, 1e-4 * ratio),
                      "agreement": estimate(1.0),
                      "bias": {"square": estimate(1.0), "relative": 0.01, "standard_error": 0.01,
                               "z": 0.3}}
                     for samples in (1, 4, 16, 64)
                 ],
             }
-            for name, one in factor.items()
+            for name, ratio in factor.items()
         ],
         "bias": {"tests": 12, "largest": 1.2, "bound": 2.87},
         "soft_gradient": gradient,
         "checks": checks,
         "values": {
             **exact, "signal": estimate(0.01, 0.002), "soft_gradient": gradient, "checks": checks,
-            "samples_to_signal": {name: estimate(200 * one) for name, one in factor.items()},
+            "samples_to_signal": {name: estimate(200 * ratio) for name, ratio in factor.items()},
         },
         "layers": [{"layer": layer, "heads": 1, **part} for layer in range(size)],
         "heads": [{"layer": layer, "head": 0, **part} for layer in range(size)],
@@ -519,8 +525,8 @@ def pretraining(dataset: str) -> dict:
             "validation_loss": 0.5, "test_loss": 0.5, "best_step": 45, "steps": 60,
         }  # fmt: skip
 
-    found = pretraining_step.summarise([file(seed) for seed in SEEDS], 0.95)
-    return {**head("pretraining", dataset=dataset), **found}
+    summary = pretraining_step.summarise([file(seed) for seed in SEEDS], 0.95)
+    return {**head("pretraining", dataset=dataset), **summary}
 
 
 def memory_networks() -> dict:
@@ -535,7 +541,9 @@ def memory_networks() -> dict:
         return 0.5 if variant["task"] == "two_facts" and variant["hops"] == 1 else 0.05
 
     def file(seed: int) -> dict:
-        variants = [one for task in tasks for one in memory_trials.variants(task, [1, 2, 3])]
+        variants = [
+            setting for task in tasks for setting in memory_trials.variants(task, [1, 2, 3])
+        ]
         return {
             "seed": seed,
             "trials": [
@@ -557,5 +565,5 @@ def memory_networks() -> dict:
             },
         }  # fmt: skip
 
-    found = memory_step.summarise([file(seed) for seed in SEEDS], 0.95)
-    return {**head("memory_networks"), **found}
+    summary = memory_step.summarise([file(seed) for seed in SEEDS], 0.95)
+    return {**head("memory_networks"), **summary}

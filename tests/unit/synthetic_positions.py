@@ -36,7 +36,7 @@ def falling(layer: int, layers: int, start: float, end: float) -> float:
 
 
 def names(layers: int) -> list[str]:
-    """Of the hidden states of a model."""
+    """Names of the hidden states."""
     return ["embedding", *(f"block {index}" for index in range(1, layers)), "last"]
 
 
@@ -47,9 +47,9 @@ def position_embeddings(subject: str, kind: str) -> dict:
     place = np.arange(cells)
     waves = np.sin(place[:, None] * (place + 1) / 20)
     control = {"absolute": 60.6, "relative": 31.7, "relative_unit_deviation": 30.1}
-    found = {"absolute": 9.7, "relative": 2.5, "relative_unit_deviation": 4.1}
+    errors = {"absolute": 9.7, "relative": 2.5, "relative_unit_deviation": 4.1}
     if kind == "random":
-        found = control
+        errors = control
     frequencies = np.arange(rows // 2 + 1) / rows
 
     def spread(values: dict) -> dict:
@@ -72,7 +72,7 @@ def position_embeddings(subject: str, kind: str) -> dict:
         "kind": kind,
         "shape": {"rows": rows, "available": rows, "d_model": 128, "deviation": 0.02},
         "regression": {
-            "units": {}, "repeats": 10, "pairs": 512, **spread(found), "control": spread(control),
+            "units": {}, "repeats": 10, "pairs": 512, **spread(errors), "control": spread(control),
         },
         **geometry,
         "geometry_control": {**geometry, "spectrum": None},
@@ -103,11 +103,11 @@ def position_embeddings(subject: str, kind: str) -> dict:
 def position_heads(subject: str, is_decoder: bool, kind: str = "model") -> dict:
     """Heads whose mask falls with the distance, each a little more steeply.
 
-    Of a model, or of the part of one that is a matrix.
+    Of a model, or of a matrix that is part of one.
     """
     layers, heads = SIZES[is_decoder]
     distance = np.arange(0 if is_decoder else -127, 127)
-    found = [
+    per_head = [
         {
             "layer": layer, "head": head,
             "predicted_lag": -head % 3,
@@ -142,7 +142,7 @@ def position_heads(subject: str, is_decoder: bool, kind: str = "model") -> dict:
         },
         "waves": {"period": 50.0, "lag": -2.4, "share": 0.9, "lags": 5, "lags_chance": 4.2,
                   "nulls": {name: drawn(0.05) for name in NULLS}},
-        "heads": found,
+        "heads": per_head,
     }  # fmt: skip
 
 
@@ -242,14 +242,14 @@ def relative_attention(model: str, is_decoder: bool) -> dict:
 def heads(run: dict, is_decoder: bool) -> dict:
     """Attention mass around one offset or another."""
     n_layers, n_heads = SIZES[is_decoder]
-    found, kinds = [], ["previous token", "near", "broad"]
+    per_head, kinds = [], ["previous token", "near", "broad"]
     for index in range(n_layers * n_heads):
         lag = -(index % 4) if is_decoder else index % 7 - 3
         mass = np.array([0.5 ** (1 + abs(offset - lag)) / 2 for offset in OFFSETS])
         if is_decoder:
             mass[11:] = 0
         text = (0.9 * mass).tolist()
-        found.append(
+        per_head.append(
             {
                 "layer": index // n_heads, "head": index % n_heads, "mass": mass.tolist(),
                 "before": float(1 - mass.sum()), "after": 0.0, "first": estimate(0.1),
@@ -267,12 +267,12 @@ def heads(run: dict, is_decoder: bool) -> dict:
         "n_layers": n_layers, "n_heads": n_heads, "offsets": OFFSETS,
         "uniform": {"mass": flat, "before": 0.5, "after": 0.2, "first": 0.01, "special": 0.01,
                     "text": flat, "text_before": 0.4, "text_after": 0.2},
-        "heads": found,
+        "heads": per_head,
         "strongest": {
             name: {**place, **estimate(0.5)} for name in ("previous", "self", "next", "first")
         },
         "types": [
-            {"name": kind, "heads": len(found) // 3, "first": 0.1, "special": 0.0, "text": flat,
+            {"name": kind, "heads": len(per_head) // 3, "first": 0.1, "special": 0.0, "text": flat,
              "text_before": 0.2, "text_after": 0.0}
             for kind in kinds
         ],
@@ -311,9 +311,9 @@ def lags(models: dict[str, bool], datasets: list[str]) -> dict:
     """Offsets that are found where they are predicted, but for a few."""
     agreement = {"share": estimate(0.4), "chance": estimate(0.1), "p": 0.001}
 
-    def compared(predicted: str, found: str, **others) -> dict:
+    def compared(predicted: str, observed: str, **others) -> dict:
         return {
-            "predicted": predicted, "found": found, "heads": 16, "spearman": estimate(0.6, 0.2),
+            "predicted": predicted, "found": observed, "heads": 16, "spearman": estimate(0.6, 0.2),
             "pearson": estimate(0.5, 0.2), "reason": None, "undefined": 0.0,
             "over_layers": {"spearman": estimate(0.6, 0.3), "p": 0.01, "undefined": 0.0},
             "by_layer": [{"layer": 0, "spearman": 0.8}, {"layer": 1, "spearman": None},
@@ -354,7 +354,7 @@ def lags(models: dict[str, bool], datasets: list[str]) -> dict:
                     "points": here,
                 }
             )  # fmt: skip
-    comparisons.sort(key=lambda one: len(one["run"]["models"]))
+    comparisons.sort(key=lambda comparison: len(comparison["run"]["models"]))
     return {**shared("lags"), "confidence": 0.95, "comparisons": comparisons}
 
 
@@ -364,7 +364,7 @@ TRAINED = {
 
 
 def probes(run: dict, is_decoder: bool, scheme: str | None = None) -> dict:
-    """Errors that grow with depth, but without positions fall."""
+    """Errors that grow with depth, but fall without positions."""
     n_states = SIZES[is_decoder][0] + 1
     ends = (30.0, 18.0) if run.get("condition") == "zero" else (4.0, 15.0)
     layers = []
@@ -389,9 +389,9 @@ def probes(run: dict, is_decoder: bool, scheme: str | None = None) -> dict:
                 },
             }
         )
-    made = shared("scheme_probes" if scheme else "probes", **run)
+    common = shared("scheme_probes" if scheme else "probes", **run)
     return {
-        **made, **({"scheme": scheme, "training": TRAINED} if scheme else {}),
+        **common, **({"scheme": scheme, "training": TRAINED} if scheme else {}),
         "documents": 120, "tokens": 3000, "pairs": 2000, "positions": 128, "d_model": 128,
         "confidence": 0.95, "chance": {"position": estimate(31.0, 0.8), "order": 0.5},
         "relu_control_layers": [0, n_states - 1], "layers": layers,
@@ -620,11 +620,11 @@ def token_classes(model: str, dataset: str, specs: dict) -> dict:
     def factor(name: str, classes: tuple[str, ...], cost: float) -> dict:
         levels = [
             {
-                "class": one, "tokens": 500, "documents": 30,
+                "class": level, "tokens": 500, "documents": 30,
                 "mean": estimate(cost / (place + 1)), "adjusted": estimate(cost / (place + 2)),
                 "share": estimate(1 / len(classes)),
             }
-            for place, one in enumerate(classes)
+            for place, level in enumerate(classes)
         ]  # fmt: skip
         return {"factor": name, "alone": 0.02, "unique": 0.01, "classes": levels}
 
@@ -638,7 +638,7 @@ def token_classes(model: str, dataset: str, specs: dict) -> dict:
             {
                 "condition": name, "spec": specs[name], "delta_nll": estimate(cost),
                 "explained": 0.03, "permuted": 0.001,
-                "factors": [factor(*one, cost) for one in FACTORS.items()],
+                "factors": [factor(*item, cost) for item in FACTORS.items()],
             }
             for name, cost in costs.items()
         ],
@@ -739,7 +739,7 @@ def spectra(run: dict, is_decoder: bool, window: int = 64) -> dict:
     power = 0.2 / (1 + 40 * frequency)
 
     def quantity(layers: int, of_heads: bool) -> dict:
-        made = {
+        numbers = {
             "power": [power.tolist()] * layers,
             "relative_power": [(power[1:] / power[1:].sum()).tolist()] * layers,
             "constant_to_varying": [0.3] * layers,
@@ -747,7 +747,7 @@ def spectra(run: dict, is_decoder: bool, window: int = 64) -> dict:
             "band_shares": [[estimate(0.4), estimate(0.35), estimate(0.25)]] * layers,
             "locked": [(0.9 - frequency).tolist()] * layers,
         }
-        return made | ({"heads": [[power.tolist()] * n_heads] * layers} if of_heads else {})
+        return numbers | ({"heads": [[power.tolist()] * n_heads] * layers} if of_heads else {})
 
     distances = [[estimate(0.5), estimate(0.3), estimate(0.4)]] * n_layers
     return {
@@ -780,11 +780,11 @@ def filtered_loss(model: str, dataset: str, is_decoder: bool) -> dict:
         }
 
     def costs(value: float) -> dict:
-        found = {"cost": part(value)}
+        parts = {"cost": part(value)}
         for control, share in (("random", 0.4), ("scaled", 0.7)):
-            found[control] = part(share * value)
-            found[f"beyond_{control}"] = part((1 - share) * value)
-        return found
+            parts[control] = part(share * value)
+            parts[f"beyond_{control}"] = part((1 - share) * value)
+        return parts
 
     filters = [
         {
@@ -811,11 +811,11 @@ def position_interventions(model: str, dataset: str, is_decoder: bool) -> dict:
                 "distance": estimate(0.25 * share), "share": estimate(share)}  # fmt: skip
 
     def costs(own: float) -> dict:
-        found = {"own": part(own)}
+        parts = {"own": part(own)}
         for control, share in (("permuted", 1.1), ("offset", 0.7)):
-            found[control] = part(share)
-            found[f"beyond_{control}"] = part(own - share)
-        return found
+            parts[control] = part(share)
+            parts[f"beyond_{control}"] = part(own - share)
+        return parts
 
     def row(layer: int) -> dict:
         early = 1 - layer / (1 + n_layers)
@@ -841,8 +841,8 @@ def savings(model: str, dataset: str, is_decoder: bool, place: str) -> dict:
 
     def kinds(keys: float, values: float) -> dict:
         return {
-            name: {"mean": estimate(one, 0.01 * one), "largest": 2 * one}
-            for name, one in (("keys", keys), ("values", values))
+            name: {"mean": estimate(change, 0.01 * change), "largest": 2 * change}
+            for name, change in (("keys", keys), ("values", values))
         }
 
     def entry(way: str, offset: int, keys: float, values: float) -> dict:
@@ -914,5 +914,5 @@ def layer_norm(model: str, dataset: str, is_decoder: bool) -> dict:
         **shared("layer_norm", model=model, dataset=dataset),
         "documents": 120, "tokens": 15022, "confidence": 0.95, "eps": 1e-5, "n_layers": n_layers,
         "placement": "before" if is_decoder else "after", "library_error": 2e-7,
-        "norms": [norm(number, *one) for number, one in enumerate(named)],
+        "norms": [norm(number, *normalisation) for number, normalisation in enumerate(named)],
     }  # fmt: skip

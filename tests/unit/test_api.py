@@ -70,10 +70,10 @@ def test_importing_the_package_imports_no_torch():
 
 def test_types_are_of_what_there_is():
     stub = ast.parse(Path(posenc.__file__).with_suffix(".pyi").read_text())
-    found = {
+    modules = {
         line.names[0].asname: line.module for line in stub.body if isinstance(line, ast.ImportFrom)
     }
-    assert found == PLACES and set(PLACES) <= set(dir(posenc))
+    assert modules == PLACES and set(PLACES) <= set(dir(posenc))
     for name in PLACES:
         assert getattr(posenc, name).__doc__
     with pytest.raises(AttributeError, match="no attribute 'laod'"):
@@ -191,10 +191,10 @@ def test_the_table_and_the_perplexity_are_of_the_losses(tiny):
     frame = run.frame()
     assert frame["document"].tolist() == [0] * 5 + [1] * 6 + [2]
     assert frame["position"].tolist() == [*range(5), *range(6), 0]
-    assert frame["token"].tolist() == [token for one in run.tokens for token in one]
+    assert frame["token"].tolist() == [token for document in run.tokens for token in document]
     assert np.flatnonzero(frame["nll"].isna()).tolist() == [0, 5, 11]
     np.testing.assert_array_equal(frame["nll"].dropna(), np.concatenate(run.nll))
-    total = sum(float(one) for row in run.nll for one in row)
+    total = sum(float(loss) for row in run.nll for loss in row)
     assert run.perplexity == pytest.approx(math.exp(total / 9))
     assert set(frame["condition"]) == {"intact"}
     assert posenc.run(tiny, []).frame().empty
@@ -310,7 +310,7 @@ def test_learned_masks_are_those_of_the_active_study(study):
     folder.mkdir(parents=True)
     write(folder / "slope_zero.safetensors", mask, {})
     with posenc.under(model, "zero_slope"):
-        found = posenc.run(model, TEXTS, patterns=True)
+        from_file = posenc.run(model, TEXTS, patterns=True)
     saved("gpt2", study / "other")
     other = posenc.load("other")
     with (
@@ -322,7 +322,7 @@ def test_learned_masks_are_those_of_the_active_study(study):
         given = posenc.run(other, TEXTS, patterns=True)
     with posenc.under(other, "zero"):
         without = posenc.run(other, TEXTS, patterns=True)
-    np.testing.assert_array_equal(found.patterns[0], given.patterns[0])
+    np.testing.assert_array_equal(from_file.patterns[0], given.patterns[0])
     # softmax(z + bias) is the pattern without the bias times exp(bias), renormalised.
     i = np.arange(5)
     bias = mask.relative[0][:, 0, np.abs(i[:, None] - i)]  # [n_heads, tokens, tokens]
@@ -343,8 +343,8 @@ def test_the_page_runs_as_it_is(study, capsys):
     assert "zero_alibi" in printed and '{"position": {"kind": "shuffle", "seed": 1}}' in printed
     by_hand = re.findall(r"(?m)^(intact|zero|zero with the mask) (\d\S+)$", printed)
     in_terms = re.findall(r"(?m)^(zero, first_order\S*(?: \(.*\))?) (\d\S+)$", printed)
-    for found in (by_hand, in_terms):
-        assert len(set(found)) == len(dict(found)) == len({number for _, number in found}) == 3
+    for lines in (by_hand, in_terms):
+        assert len(set(lines)) == len(dict(lines)) == len({number for _, number in lines}) == 3
 
 
 def test_the_page_counts_the_lines_of_each_tool():
@@ -379,5 +379,5 @@ def test_examples_are_right(tiny, name):
     module = importlib.import_module(f"posenc.api.{name}")
     tests = doctest.DocTestFinder().find(module, globs={"posenc": posenc, "model": tiny})
     results = [doctest.DocTestRunner().run(test) for test in tests if test.examples]
-    assert sum(one.attempted for one in results) >= 2
-    assert sum(one.failed for one in results) == 0
+    assert sum(result.attempted for result in results) >= 2
+    assert sum(result.failed for result in results) == 0

@@ -29,17 +29,17 @@ def bundled(monkeypatch) -> None:
 @pytest.fixture
 def measured(monkeypatch) -> list[dict]:
     """The runs that are measured, in order."""
-    found, original = [], perplexity.measure
+    measured_runs, original = [], perplexity.measure
 
     def spy(parameters, intact, condition):
-        found.append(condition.metadata["run"])
+        measured_runs.append(condition.metadata["run"])
         return original(parameters, intact, condition)
 
     spy.__module__ = original.__module__
     # The command holds the function that it was made with.
     command = measurement.command(perplexity.MEASUREMENT, spy)
     monkeypatch.setattr(perplexity, "main", command)
-    return found
+    return measured_runs
 
 
 def read(runs: Runs, output: str, dataset: str) -> list[dict]:

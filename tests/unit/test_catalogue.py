@@ -18,13 +18,13 @@ TEMPLATE = (PROJECT / "workflow/captions/figure.rst").read_text(encoding="utf-8"
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_snakemakes_report_has_the_caption(name):
-    """As it makes it: a template of Jinja, then reStructuredText."""
+    """As it is made: a Jinja template, then reStructuredText."""
     snakemake = {
         "wildcards": {"figure": name},
         "config": {"captions": {name: entry.caption for name, entry in FIGURES.items()}},
     }
-    made = Environment(undefined=StrictUndefined).from_string(TEMPLATE).render(snakemake=snakemake)
-    body = publish_parts(made, writer_name="html")["body"]
+    rst = Environment(undefined=StrictUndefined).from_string(TEMPLATE).render(snakemake=snakemake)
+    body = publish_parts(rst, writer_name="html")["body"]
     assert "system-message" not in body
     text = re.sub(r"</?em>", "*", body.removeprefix("<p>").removesuffix("</p>\n"))
     assert html.unescape(text).replace("\n", " ") == FIGURES[name].caption

@@ -28,7 +28,7 @@ CONTROLS = ("Adaptation", "Nulls", "Clusters", "Choice")
 QUESTIONS = "12345678"
 CODE = re.compile(r"\b[A-F]\d\b")
 KEYS = {"position_embeddings": "positions"}
-"""What keys have for the name of a measurement, where it is another one."""
+"""What keys call a measurement, where they do not use its name."""
 
 
 @cache
@@ -52,8 +52,8 @@ def codes(titles: Iterable[str]) -> set[str]:
 
 def named(row: dict[str, str]) -> dict[str, str]:
     """By name, the study of each figure of a row."""
-    found = re.findall(r"`(\w+)`(?: of `(\w+)`)?", row["figure"])
-    return {figure: study or row["study"].strip("`") for figure, study in found}
+    figures = re.findall(r"`(\w+)`(?: of `(\w+)`)?", row["figure"])
+    return {figure: study or row["study"].strip("`") for figure, study in figures}
 
 
 def linked(row: dict[str, str], field: str) -> list[str]:
@@ -87,7 +87,7 @@ def test_the_rules_make_the_file_by_the_command_and_the_record_has_it(anchor):
     kind, *names = file.removesuffix(".json").split("/")
     words = {KEYS.get(kind, kind), *names}
     numbers = recorded(study).items()
-    assert any(words <= set(key.split(".")) and "not_run" not in one for key, one in numbers)
+    assert any(words <= set(key.split(".")) and "not_run" not in number for key, number in numbers)
 
 
 @pytest.mark.parametrize("anchor", ROWS)

@@ -19,16 +19,18 @@ BOOTSTRAP = {"samples": 1000, "confidence": 0.9, "seed": 3}
 def resamples(categories):
     """All outcomes of the two levels, with their probabilities, by brute force."""
     names = sorted(set(categories))
-    members = {name: [n for n, one in enumerate(categories) if one == name] for name in names}
-    found = Counter()
+    members = {
+        name: [n for n, category in enumerate(categories) if category == name] for name in names
+    }
+    outcomes = Counter()
     for drawn in itertools.product(names, repeat=len(names)):
         within = [itertools.product(members[n], repeat=len(members[n])) for n in drawn]
         for documents in itertools.product(*within):
             flat = list(itertools.chain.from_iterable(documents))
             counts = tuple(flat.count(n) for n in range(len(categories)))
             chance = math.prod(len(members[n]) ** -len(members[n]) for n in drawn)
-            found[counts] += chance / len(names) ** len(names)
-    return found
+            outcomes[counts] += chance / len(names) ** len(names)
+    return outcomes
 
 
 @pytest.mark.parametrize("categories", ["abb", "bab", "abbc"])
@@ -36,11 +38,11 @@ def test_resamples_have_the_probabilities_of_all_outcomes(categories):
     samples = 20_000
     expected = resamples(categories)
     assert sum(expected.values()) == pytest.approx(1)
-    found = Counter(map(tuple, two_level_counts(list(categories), samples, 0).tolist()))
-    assert set(found) <= set(expected)
+    frequencies = Counter(map(tuple, two_level_counts(list(categories), samples, 0).tolist()))
+    assert set(frequencies) <= set(expected)
     for counts, chance in expected.items():
         error = math.sqrt(chance * (1 - chance) / samples)
-        assert abs(found[counts] / samples - chance) < 5 * error, counts
+        assert abs(frequencies[counts] / samples - chance) < 5 * error, counts
 
 
 def test_replicates_are_ratios_of_the_documents_that_are_drawn():
@@ -56,20 +58,20 @@ def test_replicates_are_ratios_of_the_documents_that_are_drawn():
 
 
 def widths(effect):
-    """Of the intervals over documents alone and over both, 12 categories of 30 documents."""
+    """Interval widths over documents alone and over both; 12 categories of 30 documents."""
     generator = np.random.default_rng(7)
     categories = np.repeat(np.arange(12), 30)
     own = generator.normal(size=12) * effect
     tokens = generator.integers(5, 15, 360)
     sums = tokens * (own[categories] + generator.normal(size=360))
-    found = []
+    lengths = []
     for means in (
         PairedMeans(sums[:, None], tokens, **BOOTSTRAP),
         CategoryMeans(sums[:, None], tokens, categories, **BOOTSTRAP),
     ):
         interval = means.of(lambda value: value, 0)
-        found.append(interval.high - interval.low)
-    return found
+        lengths.append(interval.high - interval.low)
+    return lengths
 
 
 def test_an_interval_over_categories_is_wider_where_they_differ():
@@ -94,16 +96,16 @@ def test_p_values_are_the_shares_of_all_permutations():
     variances = (every**2 * sizes).sum(axis=1) / 6
     largest = (np.sqrt(sizes) * abs(every)).max(axis=1)
     exact = np.mean(variances >= (own**2 * sizes).sum() / 6 - 1e-9)
-    found = differences(sums, tokens, codes, **{**DRAWS, "permutations": 8000})
-    assert found.variance == pytest.approx((own**2 * sizes).sum() / 6)
-    assert found.expected == pytest.approx(variances.mean(), rel=0.05)
-    assert found.p_value == pytest.approx(exact, abs=0.03)
+    result = differences(sums, tokens, codes, **{**DRAWS, "permutations": 8000})
+    assert result.variance == pytest.approx((own**2 * sizes).sum() / 6)
+    assert result.expected == pytest.approx(variances.mean(), rel=0.05)
+    assert result.p_value == pytest.approx(exact, abs=0.03)
     for place in range(3):
         far = np.mean(largest >= np.sqrt(sizes[place]) * abs(own[place]) - 1e-9)
-        assert found.p_values[place] == pytest.approx(far, abs=0.03)
-    np.testing.assert_allclose(found.mean.value, own + whole)
-    assert found.documents.tolist() == [2, 3, 1]
-    assert found.mean.low[2] == found.mean.high[2] == pytest.approx(1.0)
+        assert result.p_values[place] == pytest.approx(far, abs=0.03)
+    np.testing.assert_allclose(result.mean.value, own + whole)
+    assert result.documents.tolist() == [2, 3, 1]
+    assert result.mean.low[2] == result.mean.high[2] == pytest.approx(1.0)
 
 
 def made_up(seed, effect=0.0):
@@ -115,18 +117,18 @@ def made_up(seed, effect=0.0):
 
 
 def test_a_planted_category_is_found_and_no_other():
-    found = made_up(0, effect=1.5)
-    assert found.p_value == 1 / 200
-    assert found.names.tolist() == ["law", "maps", "myths", "weather"]
-    assert [p < 0.05 for p in found.p_values] == [False, False, True, False]
-    assert found.mean.low[2] > 0.8 and found.variance > 5 * found.expected
+    result = made_up(0, effect=1.5)
+    assert result.p_value == 1 / 200
+    assert result.names.tolist() == ["law", "maps", "myths", "weather"]
+    assert [p < 0.05 for p in result.p_values] == [False, False, True, False]
+    assert result.mean.low[2] > 0.8 and result.variance > 5 * result.expected
 
 
 def test_where_nothing_differs_p_values_are_those_of_chance():
-    found = [made_up(seed) for seed in range(1, 61)]
-    overall = np.array([one.p_value for one in found])
+    results = [made_up(seed) for seed in range(1, 61)]
+    overall = np.array([result.p_value for result in results])
     # A corrected p-value is small in as many sets as a single test's.
-    smallest = np.array([one.p_values.min() for one in found])
+    smallest = np.array([result.p_values.min() for result in results])
     for values in (overall, smallest):
         assert np.mean(values < 0.05) < 0.15 and 0.35 < np.mean(values) < 0.65
 

@@ -71,12 +71,12 @@ def states(model, documents: list[list[int]], sees: dict | None = None) -> np.nd
 
 @given(st.integers(1, 9), st.booleans(), st.none() | st.integers(1, 10), st.booleans())
 def test_a_mask_is_a_rule_for_each_pair(tokens, is_causal, window, has_first):
-    found = visible(tokens, is_causal=is_causal, window=window, has_first=has_first)
+    mask = visible(tokens, is_causal=is_causal, window=window, has_first=has_first)
     for query, key in np.ndindex(tokens, tokens):
         is_hidden = is_causal and key > query
         is_hidden |= window is not None and key <= query - window
         is_hidden |= not has_first and key == 0 != query
-        assert found[query, key] == (not is_hidden)
+        assert mask[query, key] == (not is_hidden)
 
 
 @given(st.integers(0, 5), st.integers(1, 5))
@@ -87,12 +87,12 @@ def test_the_receptive_field_is_what_layer_upon_layer_reaches(layers, window):
 
 def test_a_state_depends_on_its_receptive_field_and_on_nothing_before():
     model, rng = random_model("gpt2"), np.random.default_rng(0)
-    one = rng.integers(3, 40, 20)  # [tokens]
-    other = np.concatenate([rng.integers(3, 40, 20 - 5), one[-5:]])  # [tokens]
+    document = rng.integers(3, 40, 20)  # [tokens]
+    other = np.concatenate([rng.integers(3, 40, 20 - 5), document[-5:]])  # [tokens]
     sees = {"window": 3}  # after two layers, five tokens
-    ours, theirs = (states(model, [ids.tolist()], sees)[:, -1] for ids in (one, other))
+    ours, theirs = (states(model, [ids.tolist()], sees)[:, -1] for ids in (document, other))
     np.testing.assert_allclose(ours, theirs, atol=1e-6)
-    other[-5] = 3 + (one[-5] - 2) % 37
+    other[-5] = 3 + (document[-5] - 2) % 37
     theirs = states(model, [other.tolist()], sees)[:, -1]
     np.testing.assert_allclose(ours[:2], theirs[:2], atol=1e-6)
     assert np.abs(ours[2] - theirs[2]).max() > 1e-4
@@ -106,8 +106,8 @@ def test_the_causal_mask_that_is_handed_over_is_the_library_s_own(sees):
             torch.stack(model(torch.tensor([ids]), output_hidden_states=True).hidden_states)[:, 0]
             for ids in documents
         ]
-    for found in (states(model, documents), states(model, documents, sees)):
-        np.testing.assert_allclose(found, torch.cat(theirs, dim=1), atol=1e-6)
+    for hidden in (states(model, documents), states(model, documents, sees)):
+        np.testing.assert_allclose(hidden, torch.cat(theirs, dim=1), atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,9 @@ def test_hiding_the_first_key_is_cutting_the_first_token_off():
 def test_without_positions_and_a_mask_the_order_of_words_makes_no_difference():
     model, ids = random_model("gpt2"), np.random.default_rng(1).permutation(30)[:12]
     order = np.random.default_rng(2).permutation(12)
-    here, there = (states(model, [one.tolist()], {"is_causal": False}) for one in (ids, ids[order]))
+    here, there = (
+        states(model, [words.tolist()], {"is_causal": False}) for words in (ids, ids[order])
+    )
     np.testing.assert_allclose(there, here[:, order], atol=1e-5)
 
 
@@ -154,7 +156,9 @@ def test_random_weights_are_drawn_by_the_seed_and_leave_the_model_as_it_is():
     model = random_model("gpt2")
     before = copy.deepcopy(model.state_dict())
     first, same, other = (step.with_random_weights(model, seed) for seed in (1, 1, 2))
-    weights = [one.transformer.h[0].attn.c_attn.weight for one in (first, same, other, model)]
+    weights = [
+        network.transformer.h[0].attn.c_attn.weight for network in (first, same, other, model)
+    ]
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2]) and not torch.equal(weights[0], weights[3])
     assert weights[0].std().item() == pytest.approx(model.config.initializer_range, rel=0.1)
@@ -169,7 +173,7 @@ def test_a_planted_count_is_read_inside_the_field_and_not_beyond():
     noise = rng.normal(size=(1200, 6))
     counted, windowed = noise.copy(), noise.copy()  # [tokens, d_model]
     counted[:, 0], windowed[:, 0] = positions, np.minimum(positions, 9)
-    made = step.results(
+    result = step.results(
         job(windows=[4]).parameters,
         sample,
         [step.Variant("zero", ZERO), step.Variant("window_4", ZERO, sees={"window": 4})],
@@ -177,7 +181,7 @@ def test_a_planted_count_is_read_inside_the_field_and_not_beyond():
             ("zero", counted), ("window_4", windowed),
         )},
     )  # fmt: skip
-    zero, window = (entry["layers"][3] for entry in made["variants"])
+    zero, window = (entry["layers"][3] for entry in result["variants"])
     assert zero["error"]["value"] < 0.1 and zero["difference"]["value"] == 0
     assert window["field"] == 10
     assert window["inside"]["error"]["value"] < 0.2
@@ -188,13 +192,13 @@ def test_a_planted_count_is_read_inside_the_field_and_not_beyond():
     assert beyond["error"]["value"] == pytest.approx(7.5, abs=0.3)
     assert beyond["causal"]["value"] < 0.1
     assert beyond["difference"]["low"] > 7 and abs(beyond["gain"]["value"]) < 0.2
-    assert made["chance"]["value"] == pytest.approx(10)
+    assert result["chance"]["value"] == pytest.approx(10)
 
 
 def test_errors_are_means_over_tokens_with_resampled_documents(text):
-    made = step.measure(job(), random_model("gpt2"), text, {})
+    result = step.measure(job(), random_model("gpt2"), text, {})
     parameters, sample = job().parameters, step.drawn(job().parameters, text)
-    assert made["documents"] == 12 and made["tokens"] == 240
+    assert result["documents"] == 12 and result["tokens"] == 240
     assert sample.position.min() == 1  # the start-of-text token is left out
     hidden = step.hidden_states(
         random_model("gpt2"), text.ids, sample, step.Variant("window_4", ZERO, sees={"window": 4})
@@ -203,14 +207,14 @@ def test_errors_are_means_over_tokens_with_resampled_documents(text):
     expected = ratio_bootstrap(
         np.bincount(sample.document, errors), np.bincount(sample.document), 100, 0.9, 3
     ).as_json()
-    entry = next(one for one in made["variants"] if one["window"] == 4)["layers"][1]
+    entry = next(variant for variant in result["variants"] if variant["window"] == 4)["layers"][1]
     assert entry["error"] == pytest.approx(expected)
     assert entry["inside"] is None and entry["beyond"]["tokens"] == (sample.position >= 4).sum()
 
 
 def test_an_encoder_has_no_mask_to_exchange(text):
-    made = step.measure(job("bert"), random_model("bert"), text, {})
-    assert [one["variant"] for one in made["variants"]] == ["intact", "zero", "random"]
+    result = step.measure(job("bert"), random_model("bert"), text, {})
+    assert [variant["variant"] for variant in result["variants"]] == ["intact", "zero", "random"]
 
 
 @pytest.mark.parametrize("sees", [None, {"window": 3}, {"is_causal": False}], ids=str)
@@ -227,18 +231,18 @@ def test_a_rotary_model_without_rotation_has_all_tokens_at_one_place(sees):
                 output_hidden_states=True,
             )
             by_hand.append(torch.stack(out.hidden_states)[:, 0])
-    found = states(model, documents, sees)
-    np.testing.assert_allclose(found, torch.cat(by_hand, dim=1), atol=1e-5)
+    hidden = states(model, documents, sees)
+    np.testing.assert_allclose(hidden, torch.cat(by_hand, dim=1), atol=1e-5)
     everything_at_once = step.Variant("intact", Condition())
     sample = everything(documents)
     intact = step.hidden_states(model, documents, sample, everything_at_once)
-    assert np.abs(intact - found).max() > 1e-4
+    assert np.abs(intact - hidden).max() > 1e-4
 
 
 def test_a_rotary_model_is_probed_as_any_other(text):
     conditions = {"far": {"position": "zero", "mask": ALIBI}}
-    made = step.measure(job("llama", conditions), llama(), text, {})
-    names = [one["variant"] for one in made["variants"]]
+    result = step.measure(job("llama", conditions), llama(), text, {})
+    names = [variant["variant"] for variant in result["variants"]]
     assert names == [*step.VARIANTS, "window_4", "far"]
 
 
@@ -265,10 +269,10 @@ def test_states_under_a_condition_are_those_of_its_mask(tmp_path):
             "mask": {"semantics": "additive", "profile": {"kind": "learned", "mask": "line"}},
         }
     )
-    masks, found = {"line": curves(0.5)}, []
+    masks, hidden = {"line": curves(0.5)}, []
     for condition in (alibi, learned):
         variant = step.Variant("any", condition)
-        found.append(step.hidden_states(model, documents, everything(documents), variant, masks))
+        hidden.append(step.hidden_states(model, documents, everything(documents), variant, masks))
     by_hand = []
     with applied(model, ZERO), torch.inference_mode():
         for ids in documents:
@@ -279,16 +283,16 @@ def test_states_under_a_condition_are_those_of_its_mask(tmp_path):
                 torch.tensor([ids]), attention_mask=bias[None, None], output_hidden_states=True
             )
             by_hand.append(torch.stack(out.hidden_states)[:, 0])
-    for states_under in found:
+    for states_under in hidden:
         np.testing.assert_allclose(states_under, torch.cat(by_hand, dim=1), atol=1e-5)
 
 
 def test_conditions_of_the_study_are_variants_of_a_decoder(text):
     conditions = {"far": {"position": "zero", "mask": ALIBI}, "moved": {"position": "mean"}}
-    made = step.measure(job(conditions=conditions), random_model("gpt2"), text, {})
-    names = [one["variant"] for one in made["variants"]]
+    result = step.measure(job(conditions=conditions), random_model("gpt2"), text, {})
+    names = [variant["variant"] for variant in result["variants"]]
     assert names == [*step.VARIANTS, "window_4", "far", "moved"]
-    specs = {one["variant"]: one["spec"] for one in made["variants"]}
+    specs = {variant["variant"]: variant["spec"] for variant in result["variants"]}
     assert specs["moved"] == {"position": "mean"} and specs["zero"] is None
     encoder = step.measure(job("bert", conditions), random_model("bert"), text, {})
     assert len(encoder["variants"]) == 3
@@ -310,8 +314,8 @@ def test_the_file_says_what_it_is_made_of(tmp_path: Path, text):
     digest = sha256_file(masks / "line.json")
     write_sealed(masks / "masks.json", {"model": "small", "masks": {"line": digest, "other": "-"}})
     learned = {"semantics": "additive", "profile": {"kind": "learned", "mask": "line"}}
-    made = made_of_weights(step, tmp_path, text, job(conditions={"it": {"mask": learned}}), masks)
-    assert made["provenance"]["inputs"]["masks"] == {"line": digest}
+    result = made_of_weights(step, tmp_path, text, job(conditions={"it": {"mask": learned}}), masks)
+    assert result["provenance"]["inputs"]["masks"] == {"line": digest}
 
 
 @pytest.fixture(scope="module")
@@ -322,9 +326,11 @@ def measured(tmp_path_factory) -> list[dict]:
 
 def test_lines_are_the_errors_of_the_first_decoder(measured):
     drawn = figure.draw(measured, SECTIONS.causal_probes, STYLE)
-    one = next(one for one in measured if one["run"]["model"] == "decoder")
+    measurement = next(
+        measurement for measurement in measured if measurement["run"]["model"] == "decoder"
+    )
     assert drawn.get_suptitle() == "decoder, sample reviews"
-    entries = {entry["variant"]: entry for entry in one["variants"]}
+    entries = {entry["variant"]: entry for entry in measurement["variants"]}
     counted = [name for name, entry in entries.items() if entry["spec"] is None]
     masked = [name for name, entry in entries.items() if entry["spec"] is not None]
     assert len(counted) == 8 and len(masked) == 5
@@ -333,19 +339,24 @@ def test_lines_are_the_errors_of_the_first_decoder(measured):
         for line, name in zip(lines, names, strict=True):
             layers = entries[name]["layers"]
             assert list(line.get_ydata()) == [layer["error"]["value"] for layer in layers]
-        assert chance.get_ydata()[0] == one["chance"]["value"]
+        assert chance.get_ydata()[0] == measurement["chance"]["value"]
     check_texts(drawn)
 
 
 def test_without_conditions_there_is_one_panel(measured):
-    one = next(one for one in measured if one["run"]["model"] == "decoder")
-    one = {**one, "variants": [entry for entry in one["variants"] if entry["spec"] is None]}
-    drawn = figure.draw([one], SECTIONS.causal_probes, STYLE)
+    measurement = next(
+        measurement for measurement in measured if measurement["run"]["model"] == "decoder"
+    )
+    measurement = {
+        **measurement,
+        "variants": [entry for entry in measurement["variants"] if entry["spec"] is None],
+    }
+    drawn = figure.draw([measurement], SECTIONS.causal_probes, STYLE)
     assert len(drawn.axes) == 1
     check_texts(drawn)
 
 
 def test_without_a_decoder_the_figure_says_so(measured):
-    encoders = [one for one in measured if one["run"]["model"] == "minilm"]
+    encoders = [measurement for measurement in measured if measurement["run"]["model"] == "minilm"]
     drawn = figure.draw(encoders, SECTIONS.causal_probes, STYLE)
     assert "no decoder was examined" in drawn.axes[0].texts[0].get_text()

@@ -104,7 +104,7 @@ def test_what_is_left_out_is_all(chosen):
 
 def test_parameters_of_a_study_reach_its_jobs_and_no_others():
     changed = study_with(parameters={"swaps": {"every": 5, "confidence": 0.8}})
-    before, after = (dict(configs.sections(one)) for one in (study_with(), changed))
+    before, after = (dict(configs.sections(params)) for params in (study_with(), changed))
     differing = {str(p.relative_to(configs.CONFIG)) for p in before if before[p] != after[p]}
     # The digest of all parameters is what documents carry.
     swaps = {f"measurements/swaps/{name}.json" for name in changed.study.models}
@@ -123,7 +123,7 @@ def test_a_study_has_no_job_of_what_it_leaves_out(chosen):
     jobs = {"/".join(name.split("/")[:2]).removesuffix(".json") for name in files}
     has = {"measurements/heads", "measurements/embedding_sums", "measurements/superposition"}
     assert {*has, "trials/superposition"} <= jobs
-    lacks = {f"measurements/{one}" for one in ("spectra", "readback", "lags", "scaling", "norms")}
+    lacks = {f"measurements/{kind}" for kind in ("spectra", "readback", "lags", "scaling", "norms")}
     assert not {*lacks, "measurements/downstream", "trials/downstream"} & jobs
     drawn = {name for name in files if name.startswith("figures/") and "/code/" not in name}
     names = ("perplexity", "style", "superposition", "runs")
@@ -151,8 +151,8 @@ def test_its_results_are_set_aside_and_come_back(chosen, tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def written(chosen, tmp_path_factory) -> dict:
     """Files of the measurements that the study has."""
-    made = synthetic.write_chosen(tmp_path_factory.mktemp("chosen"), chosen)
-    return {"study": made["study"], "inputs": synthetic.measured(made)}
+    files = synthetic.write_chosen(tmp_path_factory.mktemp("chosen"), chosen)
+    return {"study": files["study"], "inputs": synthetic.measured(files)}
 
 
 ARGUMENTS = {
@@ -186,7 +186,7 @@ def test_documents_have_its_numbers_and_no_others(written, tmp_path):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_documents_have_all_that_they_ask_for_of_what_a_study_measures(seed, tmp_path):
-    """Whatever it leaves out: that is marked, and a key of what it has is not missing."""
+    """Whatever it leaves out is marked, and no key of what it has is missing."""
     chance, whole = random.Random(seed), study_with()
     kinds = [kind for kind in whole.study.measured if kind in OPTIONAL]
     experiments = {kind: getattr(whole.study.experiments, kind) for kind in EXPERIMENTS}
@@ -203,8 +203,8 @@ def test_documents_have_all_that_they_ask_for_of_what_a_study_measures(seed, tmp
             break
         except ParamsError:
             continue  # one that reads another
-    made = synthetic.write_chosen(tmp_path, params)
-    results = typeset.read(made["study"], *ARGUMENTS.values(), synthetic.measured(made))
+    files = synthetic.write_chosen(tmp_path, params)
+    results = typeset.read(files["study"], *ARGUMENTS.values(), synthetic.measured(files))
     text = numbers_tex(results)
     assert defined(text, "posencabsent") >= set(experiments) - set(taken)
     had = {key for how in ("value", "estimate", "notrun") for key in defined(text, f"posenc{how}")}

@@ -29,16 +29,16 @@ PART = re.compile(r"\\(?:section|subsection|paragraph)\{(.+?)\}")
 
 def claims() -> dict[str, list[str]]:
     """By its place and first words, what a claim links to."""
-    found = {}
+    links = {}
     for path in sorted(PROJECT.glob("docs/*.md")):
         for paragraph in path.read_text(encoding="utf-8").split("\n\n"):
             if "**Found.**" in paragraph and path != CLAIMS:
                 start = paragraph.partition("**Found.**")[2]
-                found[f"{path.name}: {start[:60]}"] = LINK.findall(start)
+                links[f"{path.name}: {start[:60]}"] = LINK.findall(start)
     for page, start in FINDINGS.items():
         for paragraph in re.split(r"\n\n|\n(?=- )", text(page)):
             if paragraph.startswith(start):
-                found[f"{page}: {paragraph[:60]}"] = LINK.findall(paragraph)
+                links[f"{page}: {paragraph[:60]}"] = LINK.findall(paragraph)
     for document, first in RESULTS.items():
         opening, _, results = text(f"paper/{document}.tex").partition(rf"\section{{{first}}}")
         parts = PART.split(results)
@@ -46,8 +46,8 @@ def claims() -> dict[str, list[str]]:
         for title, part in [("abstract", abstract), *zip(parts[1::2], parts[2::2], strict=True)]:
             if re.search(r"\\(measured|percent|recorded)\{", part) and title not in UNCLAIMED:
                 named = ", ".join(IN_PAPER.findall(part))
-                found[f"{document}: {title}"] = named.split(", ") if named else []
-    return found
+                links[f"{document}: {title}"] = named.split(", ") if named else []
+    return links
 
 
 @pytest.mark.parametrize("claim", claims())

@@ -53,16 +53,18 @@ def test_states_are_those_of_the_library_s_own_forward(loaded, family):
     model, reference = loaded[family], random_model(family)
     reference.set_attn_implementation("eager")
     ids = documents()
-    tensors = [torch.from_numpy(one) for one in ids]
+    tensors = [torch.from_numpy(document) for document in ids]
     x, lengths = batch_of(tensors, padding_token(model), "cpu")
     with torch.no_grad():
-        found = list(Encoder(model).states(x, lengths))
-        for row, one in enumerate(tensors):
+        hidden = list(Encoder(model).states(x, lengths))
+        for row, document in enumerate(tensors):
             # Each document by itself: nothing is padded.
-            expected = body(reference)(one[None], output_hidden_states=True).hidden_states
-            assert len(found) == len(expected)
-            for ours, theirs in zip(found, expected, strict=True):
-                torch.testing.assert_close(ours[row, : len(one)], theirs[0], atol=1e-5, rtol=1e-5)
+            expected = body(reference)(document[None], output_hidden_states=True).hidden_states
+            assert len(hidden) == len(expected)
+            for ours, theirs in zip(hidden, expected, strict=True):
+                torch.testing.assert_close(
+                    ours[row, : len(document)], theirs[0], atol=1e-5, rtol=1e-5
+                )
 
 
 @pytest.mark.parametrize("family", DECODERS)
@@ -76,20 +78,20 @@ def test_a_decoder_without_positions_is_the_library_s(loaded, family, trained_la
     reference.set_attn_implementation("eager")
     if family == "gpt2":
         position_embedding(reference).weight.data.zero_()
-    tensors = [torch.from_numpy(one) for one in documents()]
+    tensors = [torch.from_numpy(document) for document in documents()]
     x, lengths = batch_of(tensors, padding_token(model), "cpu")
     kept = (torch.arange(x.shape[1]) < lengths[:, None]).long()  # [documents, longest]
     with torch.no_grad(), applied(model, Condition(position="zero")):
         _, inputs = encode(model, documents(), trained_layers)
         given, _ = batch_of(inputs, padding_token(model), "cpu")
-        found = Encoder(model, trained_layers)(given, lengths)  # [documents, longest, d_model]
+        hidden = Encoder(model, trained_layers)(given, lengths)  # [documents, longest, d_model]
         places = torch.zeros_like(x)
         expected = body(reference)(x, attention_mask=kept, position_ids=places, use_cache=False)
         with_them = body(reference)(x, attention_mask=kept, use_cache=False).last_hidden_state
     rows = kept.bool()
-    torch.testing.assert_close(found[rows], expected.last_hidden_state[rows], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(hidden[rows], expected.last_hidden_state[rows], atol=1e-5, rtol=1e-5)
     if family == "llama":
-        assert not torch.allclose(found[rows], with_them[rows], atol=1e-2)
+        assert not torch.allclose(hidden[rows], with_them[rows], atol=1e-2)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -102,12 +104,12 @@ def test_neither_padding_nor_the_batch_changes_a_document(loaded, family, traine
     with torch.no_grad():
         together = logits(network, inputs, filler, "cpu")  # [documents, 2]
         last = Encoder(model)
-        for row, (one, given) in enumerate(zip(ids, inputs, strict=True)):
-            length = torch.tensor([len(one)])
+        for row, (document, given) in enumerate(zip(ids, inputs, strict=True)):
+            length = torch.tensor([len(document)])
             alone = network(given[None], length)[0]  # [2]
             torch.testing.assert_close(together[row], alone, atol=1e-5, rtol=1e-4)
             # The trained part goes on where the rest ends.
-            state = last(torch.from_numpy(one)[None], length)  # [1, tokens, d_model]
+            state = last(torch.from_numpy(document)[None], length)  # [1, tokens, d_model]
             np.testing.assert_allclose(pooled[row], state[0].mean(dim=0), atol=1e-5)
             torch.testing.assert_close(
                 alone, network.head(state[0].mean(dim=0)), atol=1e-5, rtol=1e-4
@@ -120,12 +122,12 @@ def test_without_positions_the_pooled_output_ignores_the_order(loaded, seed):
     """The encoders' identity; a causal decoder sees what came before even without positions."""
     generator = np.random.default_rng(seed)
     ids = documents()
-    orders = [generator.permutation(len(one)) for one in ids]
-    mixed = [one[order] for one, order in zip(ids, orders, strict=True)]
+    orders = [generator.permutation(len(document)) for document in ids]
+    mixed = [document[order] for document, order in zip(ids, orders, strict=True)]
     for family, model in loaded.items():
         for positions in ("intact", "zero"):
             with applied(model, Condition(position=positions)):
-                before, after = (encode(model, some, None)[0] for some in (ids, mixed))
+                before, after = (encode(model, batch, None)[0] for batch in (ids, mixed))
             change = relative_changes(before, after)
             if positions == "zero" and family not in DECODERS:
                 assert change["largest"] < 2e-6
@@ -144,7 +146,7 @@ def test_zeroed_positions_stay_zero_and_others_learn(small_model_folders, family
             if positions == "zero":
                 freeze_positions(model)
             network = Classifier(Encoder(model), 16, seed=0)
-            ids = [torch.from_numpy(one) for one in documents(12)]
+            ids = [torch.from_numpy(document) for document in documents(12)]
             labels = np.arange(12) % 2 == 1
             start = {name: value.clone() for name, value in network.state_dict().items()}
             fine_tune(
@@ -170,7 +172,7 @@ def test_the_layers_of_a_rotary_decoder_learn_without_rotation(
     from posenc.artifacts.checkpoints import Checkpoint
 
     model = load(small_model_folders["llama"], "llama")
-    ids, labels = [torch.from_numpy(one) for one in documents(12)], np.arange(12) % 2 == 1
+    ids, labels = [torch.from_numpy(document) for document in documents(12)], np.arange(12) % 2 == 1
     given = OPTIMIZATION.model_copy(update={"precision": precision})
     with applied(model, Condition(position="zero")):
         freeze_positions(model)
@@ -182,15 +184,15 @@ def test_the_layers_of_a_rotary_decoder_learn_without_rotation(
             Checkpoint(tmp_path / "c", "x", print), "cpu", lambda step, loss: None,
         )  # fmt: skip
         with torch.no_grad():
-            found = logits(network, inputs, 0, "cpu")  # [documents, 2]
+            outputs = logits(network, inputs, 0, "cpu")  # [documents, 2]
     after = network.state_dict()
     assert all(not torch.equal(after[name], value) for name, value in start.items())
     with torch.no_grad():
         # The model has learned in place, and its rotation is back.
-        for row, one in enumerate(ids):
-            at_zero = body(model)(one[None], position_ids=torch.zeros_like(one)[None])
+        for row, document in enumerate(ids):
+            at_zero = body(model)(document[None], position_ids=torch.zeros_like(document)[None])
             expected = network.head(at_zero.last_hidden_state[0].mean(dim=0))
-            torch.testing.assert_close(found[row], expected, atol=1e-5, rtol=1e-4)
+            torch.testing.assert_close(outputs[row], expected, atol=1e-5, rtol=1e-4)
 
 
 def test_only_the_last_layers_are_trained_and_dropout_is_off(small_model_folders):
@@ -208,5 +210,5 @@ def test_only_the_last_layers_are_trained_and_dropout_is_off(small_model_folders
 
 def test_the_mean_is_over_tokens_only():
     hidden = torch.arange(12.0).reshape(2, 3, 2)
-    found = mean_pooled(hidden, torch.tensor([2, 3]))
-    assert found.tolist() == [[1.0, 2.0], [8.0, 9.0]]
+    pooled = mean_pooled(hidden, torch.tensor([2, 3]))
+    assert pooled.tolist() == [[1.0, 2.0], [8.0, 9.0]]

@@ -21,9 +21,9 @@ def turning(t: float, theta: np.ndarray, layout: str) -> np.ndarray:
     """R(t) as a matrix [WIDTH, WIDTH], block by block."""
     matrix, r = np.eye(WIDTH), len(theta)
     for c, angle in enumerate(t * theta):
-        one, two = (c, c + r) if layout == "halves" else (2 * c, 2 * c + 1)
-        matrix[one, one] = matrix[two, two] = np.cos(angle)
-        matrix[two, one], matrix[one, two] = np.sin(angle), -np.sin(angle)
+        first, second = (c, c + r) if layout == "halves" else (2 * c, 2 * c + 1)
+        matrix[first, first] = matrix[second, second] = np.cos(angle)
+        matrix[second, first], matrix[first, second] = np.sin(angle), -np.sin(angle)
     return matrix
 
 
@@ -46,8 +46,8 @@ def test_exact_for_constant_queries_and_keys(layout, turned):
         for i in range(TOKENS):
             for j in range(i):
                 q, k = query[head], (key if j else first_key)[head]
-                found = curve[head, i - j] if j else of_first[head, i]
-                assert found == pytest.approx(added(q, k, i, j, theta, layout), abs=1e-13)
+                bias = curve[head, i - j] if j else of_first[head, i]
+                assert bias == pytest.approx(added(q, k, i, j, theta, layout), abs=1e-13)
     assert np.ptp(curve) > 0.3 and np.abs(curve - of_first).max() > 0.3
     np.testing.assert_array_equal(curve[:, 0], 0)
 
@@ -56,9 +56,9 @@ def test_exact_for_constant_queries_and_keys(layout, turned):
 def test_keys_after_the_query_have_negative_distances(layout):
     q, k = vectors(2, WIDTH)
     theta = rotary.frequencies(WIDTH, 50.0)
-    found = closed_form.rotary_curve(q, k, theta, [-3, 3], layout)
+    curve = closed_form.rotary_curve(q, k, theta, [-3, 3], layout)
     expected = [added(q, k, 4, 7, theta, layout), added(q, k, 7, 4, theta, layout)]
-    np.testing.assert_allclose(found, expected, atol=1e-13)
+    np.testing.assert_allclose(curve, expected, atol=1e-13)
 
 
 def differences(queries: np.ndarray, keys: np.ndarray, theta: np.ndarray) -> np.ndarray:
@@ -90,19 +90,19 @@ def test_the_mean_difference_of_independent_queries_and_keys():
     theta, documents = rotary.frequencies(WIDTH, 50.0), 200
     query, key = 3 * vectors(2, HEADS, 1, WIDTH)
     seen = np.tri(TOKENS)
-    found = np.array([
+    changes = np.array([
         differences(
-            query + vectors(HEADS, TOKENS, WIDTH, seed=2 * one + 10),
-            key + vectors(HEADS, TOKENS, WIDTH, seed=2 * one + 11), theta,
+            query + vectors(HEADS, TOKENS, WIDTH, seed=2 * document + 10),
+            key + vectors(HEADS, TOKENS, WIDTH, seed=2 * document + 11), theta,
         )
-        for one in range(documents)
+        for document in range(documents)
     ])  # [documents, n_heads, tokens, tokens]  # fmt: skip
     weights = documents * seen
-    measured, _ = closed_form.by_distance(found.sum(axis=0) * seen, weights, causal=True)
+    measured, _ = closed_form.by_distance(changes.sum(axis=0) * seen, weights, causal=True)
     curve = closed_form.rotary_curve(query[:, 0], key[:, 0], theta, np.arange(TOKENS))
     error = np.array(
         [
-            [np.diagonal(found[:, h], -d, 1, 2)[:, 1:].std() for d in range(1, TOKENS - 1)]
+            [np.diagonal(changes[:, h], -d, 1, 2)[:, 1:].std() for d in range(1, TOKENS - 1)]
             for h in range(HEADS)
         ]
     ) / np.sqrt(documents * np.arange(TOKENS - 2, 0, -1))
@@ -134,12 +134,12 @@ def absolute_parts() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("row_term", [True, False])
 def test_learned_positions_pair_by_pair(row_term):
     u, v, q, k = absolute_parts()
-    found = closed_form.absolute_bias(u, v, q, k, row_term=row_term)
+    bias = closed_form.absolute_bias(u, v, q, k, row_term=row_term)
     for h, m, n in np.ndindex(HEADS, TOKENS, TOKENS):
         with_position = (q[h, m] + u[h, m]) @ (k[h, n] + v[h, n])
         row = 0.0 if row_term else u[h, m] @ sum(k[h]) / TOKENS
         expected = (with_position - q[h, m] @ k[h, n] - row) / np.sqrt(WIDTH)
-        assert found[h, m, n] == pytest.approx(expected, abs=1e-12)
+        assert bias[h, m, n] == pytest.approx(expected, abs=1e-12)
 
 
 def test_softmax_does_not_see_the_row_term():
@@ -239,50 +239,50 @@ def numbered(n_layers: int, n_heads: int) -> np.ndarray:
 def test_shuffled_curves(within, seed):
     own = numbered(5, 4)
     shuffle = mask_placebos.shuffled_within_layers if within else mask_placebos.shuffled_over_heads
-    found = shuffle(own, seed)
-    assert sorted(found[..., 2].flat) == list(range(20))  # each once
-    assert (found[..., 2] != own[..., 2]).all()  # none its own
-    assert (found[..., 0] == own[..., 0]).all() == within
-    np.testing.assert_array_equal(found[..., 2], own[found[..., 0], found[..., 1], 2])  # whole
-    np.testing.assert_array_equal(shuffle(own[..., 2], seed), found[..., 2])  # alike by the seed
-    assert (shuffle(own, seed + 1) != found).any()
+    mixed = shuffle(own, seed)
+    assert sorted(mixed[..., 2].flat) == list(range(20))  # each once
+    assert (mixed[..., 2] != own[..., 2]).all()  # none its own
+    assert (mixed[..., 0] == own[..., 0]).all() == within
+    np.testing.assert_array_equal(mixed[..., 2], own[mixed[..., 0], mixed[..., 1], 2])  # whole
+    np.testing.assert_array_equal(shuffle(own[..., 2], seed), mixed[..., 2])  # alike by the seed
+    assert (shuffle(own, seed + 1) != mixed).any()
 
 
 def test_a_shuffle_needs_two_and_a_layers_curve_is_its_mean():
     with pytest.raises(ValueError, match="one alone"):
         mask_placebos.shuffled_within_layers(np.ones((2, 1, 3)), 0)
     curves = vectors(3, 4, 5)
-    found = mask_placebos.one_per_layer(curves)
+    means = mask_placebos.one_per_layer(curves)
     for layer, head in np.ndindex(3, 4):
-        np.testing.assert_allclose(found[layer, head], sum(curves[layer]) / 4)
+        np.testing.assert_allclose(means[layer, head], sum(curves[layer]) / 4)
 
 
 def test_hashed_distances_know_no_order():
     rng = np.random.default_rng(5)
     ids = rng.integers(0, 50_000, 60)
     ids[[7, 30]] = ids[3]
-    found = mask_placebos.hashed_distances(ids, 32, seed=1)
+    distances = mask_placebos.hashed_distances(ids, 32, seed=1)
     order = rng.permutation(60)
     again = mask_placebos.hashed_distances(ids[order], 32, seed=1)
-    np.testing.assert_array_equal(again, found[np.ix_(order, order)])
-    np.testing.assert_array_equal(found, found.T)
-    np.testing.assert_array_equal(found[7], found[3])  # the same token
+    np.testing.assert_array_equal(again, distances[np.ix_(order, order)])
+    np.testing.assert_array_equal(distances, distances.T)
+    np.testing.assert_array_equal(distances[7], distances[3])  # the same token
     distance = np.abs(np.subtract.outer(np.arange(60), np.arange(60)))
-    assert abs(np.corrcoef(found.flat, distance.flat)[0, 1]) < 0.08
+    assert abs(np.corrcoef(distances.flat, distance.flat)[0, 1]) < 0.08
     other = mask_placebos.hashed_distances(ids, 32, seed=2)
-    assert abs(np.corrcoef(found.flat, other.flat)[0, 1]) < 0.08
+    assert abs(np.corrcoef(distances.flat, other.flat)[0, 1]) < 0.08
     sides = mask_placebos.hashed_sides(ids, seed=1)
     np.testing.assert_array_equal(sides, sides.T)
     assert abs(sides.mean() - 0.5) < 0.05
-    assert abs(np.corrcoef(found.flat, sides.flat)[0, 1]) < 0.08
+    assert abs(np.corrcoef(distances.flat, sides.flat)[0, 1]) < 0.08
 
 
 def test_hashed_distances_are_as_frequent_as_real_ones():
     """Neighbouring ids, the worst case for a hash; the counts of real distances of 20 tokens."""
-    found = mask_placebos.hashed_distances(np.arange(400), 20, seed=0)[np.triu_indices(400)]
+    distances = mask_placebos.hashed_distances(np.arange(400), 20, seed=0)[np.triu_indices(400)]
     real = np.subtract.outer(np.arange(20), np.arange(20))
-    expected = np.bincount(real[real >= 0]) / (real >= 0).sum() * len(found)
-    assert stats.chisquare(np.bincount(found, minlength=20), expected).pvalue > 0.001
+    expected = np.bincount(real[real >= 0]) / (real >= 0).sum() * len(distances)
+    assert stats.chisquare(np.bincount(distances, minlength=20), expected).pvalue > 0.001
 
 
 def test_the_hash_is_splitmix():
@@ -295,8 +295,8 @@ def test_the_hash_is_splitmix():
 def test_a_mask_by_distance_pair_by_pair(sides):
     rng = np.random.default_rng(21)
     relative, first = rng.normal(size=(3, sides, 7)), rng.normal(size=(3, 7))
-    found = closed_form.by_pair(relative, first, 5)
-    assert found.shape == (3, 5, 5)
+    bias = closed_form.by_pair(relative, first, 5)
+    assert bias.shape == (3, 5, 5)
     for head, i, j in np.ndindex(3, 5, 5):
         if j == 0:
             expected = first[head, i]
@@ -304,4 +304,4 @@ def test_a_mask_by_distance_pair_by_pair(sides):
             expected = relative[head, 0, i - j]
         else:
             expected = relative[head, 1, j - i] if sides == 2 else 0
-        assert found[head, i, j] == expected
+        assert bias[head, i, j] == expected

@@ -72,16 +72,16 @@ def test_what_is_described_is_what_is_there():
 
 
 def test_a_package_is_called_as_it_is_installed():
-    found = imports.packages("posenc.experiments.superposition.trials")
-    assert "scikit-learn" in found and "sklearn" not in found
-    found = imports.packages("posenc.measurements.mixed_images.measure")
-    assert "pillow" in found and "PIL" not in found
+    packages = imports.packages("posenc.experiments.superposition.trials")
+    assert "scikit-learn" in packages and "sklearn" not in packages
+    packages = imports.packages("posenc.measurements.mixed_images.measure")
+    assert "pillow" in packages and "PIL" not in packages
 
 
 def test_the_name_of_a_build_is_no_version():
-    found = imports.installed(["torch", "no-such-package"])
-    assert found["torch"] == importlib.metadata.version("torch").split("+")[0]
-    assert found["no-such-package"] == "not installed"
+    versions = imports.installed(["torch", "no-such-package"])
+    assert versions["torch"] == importlib.metadata.version("torch").split("+")[0]
+    assert versions["no-such-package"] == "not installed"
     assert imports.metadata("no-such-package") is None
 
 

@@ -1,7 +1,7 @@
 """Each column of a table that is built column by column is the number that its head says.
 
-Every number of a made-up measurement is another one; the lists below say, by hand, what stands
-under which head, with how many decimals, and where an interval is beside it.
+All numbers of a made-up measurement differ; the lists below say, by hand, what stands under
+which head, with how many decimals, and where an interval is beside it.
 """
 
 from __future__ import annotations
@@ -189,33 +189,33 @@ def narrow(value: Any) -> Any:
 
 
 def planted(kind: str) -> dict:
-    one = distinct(LAYOUTS[kind][0], kept=KEPT)
-    one = narrow(one) if kind in NARROW else one
+    measurement = distinct(LAYOUTS[kind][0], kept=KEPT)
+    measurement = narrow(measurement) if kind in NARROW else measurement
     if kind == "positions":
-        one["percent"] = {
+        measurement["percent"] = {
             name: {key: 100 * part["pca"][key] for key in ("first_4", "first_12")}
-            for name, part in (("table", one), ("control", one["geometry_control"]))
+            for name, part in (("table", measurement), ("control", measurement["geometry_control"]))
         }
-        one["shape"] |= {"rows": 512, "d_model": 64}
+        measurement["shape"] |= {"rows": 512, "d_model": 64}
     if kind == "waves":
-        one["components"]["principal"][1] = 1001.5
-        one["last_rows"]["untouched"] = 17
+        measurement["components"]["principal"][1] = 1001.5
+        measurement["last_rows"]["untouched"] = 17
     if kind == "position_heads":
-        one["near"]["heads"] = 1003
-        one["heads"][2]["profile"]["mean_offset"] = -0.25
-        shares = [head["distance_share"] for head in one["heads"]]
-        one["of_heads"] = {
+        measurement["near"]["heads"] = 1003
+        measurement["heads"][2]["profile"]["mean_offset"] = -0.25
+        shares = [head["distance_share"] for head in measurement["heads"]]
+        measurement["of_heads"] = {
             "count": len(shares),
             "median": statistics.median(shares),
             "least": min(shares),
             "most": max(shares),
         }
     for key, name in (("tokenizers", "vocabulary"), ("dimensions", "d_k")):
-        for place, entry in enumerate(one.get(key, ())):
+        for place, entry in enumerate(measurement.get(key, ())):
             entry[name] = 900 + 17 * place
     if kind == "probes":
-        one["layers"][2]["position"]["ridge"] = {"value": 0.25, "low": 0.125, "high": 0.375}
-    return one
+        measurement["layers"][2]["position"]["ridge"] = {"value": 0.25, "low": 0.125, "high": 0.375}
+    return measurement
 
 
 STUDY: dict[str, Any] = {"matrices": {}, "measurements": {}, "measured": []}
@@ -228,9 +228,9 @@ def made_table(
     return tables[kind](Results(study, measurements, [], {"values": published or {}}, {}))
 
 
-def cells(one: dict, path: str, decimals: int, with_interval: bool = False) -> list[str]:
+def cells(measurement: dict, path: str, decimals: int, with_interval: bool = False) -> list[str]:
     """What is printed of a number, and beside it."""
-    value = at(one, path)
+    value = at(measurement, path)
     factor = 100 if path.rpartition(".")[2] in IN_PERCENT else 1
     if not isinstance(value, dict):
         return [f"{factor * value:.{decimals}f}"]
@@ -243,8 +243,8 @@ def cells(one: dict, path: str, decimals: int, with_interval: bool = False) -> l
 
 @pytest.mark.parametrize("kind", LAYOUTS)
 def test_columns_stand_under_their_heads(kind):
-    one, (_, words, columns) = planted(kind), LAYOUTS[kind]
-    table = made_table(kind, one)
+    measurement, (_, words, columns) = planted(kind), LAYOUTS[kind]
+    table = made_table(kind, measurement)
     heads, groups = list(words), [""] * len(words)
     for group, head, *rest in columns:
         with_interval = len(rest) == 3 and rest[2]
@@ -260,7 +260,7 @@ def test_columns_stand_under_their_heads(kind):
         printed = [
             cell
             for _, _, path, *rest in columns
-            for cell in cells(one, path.replace("ROW", str(row)), *rest)
+            for cell in cells(measurement, path.replace("ROW", str(row)), *rest)
         ]
         assert line[len(words) :] == printed
     texts = itertools.count()
@@ -311,9 +311,9 @@ def test_what_was_published_of_a_table_stands_under_the_head_of_its_quantity():
 
 
 def test_heads_that_were_not_measured_and_parts_of_checkpoints_say_why():
-    one = planted("position_heads")
-    lacking = {**one, "status": "not run", "reason": "50 % known", "subject": "a_table"}
-    table = made_table("position_heads", lacking, one)
+    measurement = planted("position_heads")
+    lacking = {**measurement, "status": "not run", "reason": "50 % known", "subject": "a_table"}
+    table = made_table("position_heads", lacking, measurement)
     assert [row[0] for row in table["rows"]] == ["a model"]
     assert table["others"] == [["a table", r"50 \% known"]]
     facts = {"of": ["model"]}
@@ -351,20 +351,22 @@ def test_rows_of_a_table_are_of_all_measurements_and_say_which():
 
 
 def test_heads_that_look_most_at_a_place_are_named():
-    one = planted_heads()
+    measurement = planted_heads()
     joined = synthetic_positions.lags({"a_model": False}, ["a_set"])
     comparison = joined["comparisons"][0]
     comparison["results"] = narrow(distinct(comparison["results"]))
     joined["comparisons"].insert(0, {**comparison, "run": {"models": ["b"], "dataset": "a_set"}})
-    table = made_table("heads", one, {**one, "run": {**RUN, "condition": "zero"}}, joined)
+    table = made_table(
+        "heads", measurement, {**measurement, "run": {**RUN, "condition": "zero"}}, joined
+    )
     (row,) = table["rows"]
     expected = ["a model", "a set"]
     for name in ("previous", "next", "self", "first"):
-        place = one["strongest"][name]
+        place = measurement["strongest"][name]
         expected += [f"{place['value']:.3f}", f"{place['layer']}.{place['head']}"]
     for key in ("profile_mean", "peak"):
-        found = comparison["results"][key]["over_layers"]["spearman"]
-        expected += cells({"x": found}, "x", 2, BOTH)
+        correlation = comparison["results"][key]["over_layers"]["spearman"]
+        expected += cells({"x": correlation}, "x", 2, BOTH)
     for key in ("share", "chance"):
         expected += cells(comparison["results"]["peak"]["agreement"], key, 2)
     assert row == expected
@@ -377,21 +379,21 @@ def test_heads_that_look_most_at_a_place_are_named():
         ("Largest mean mass on one place", 8),
         ("Offset: predicted against found", 6),
     ]
-    causal = made_table("heads", {**one, "is_causal": True}, joined)["rows"][0]
+    causal = made_table("heads", {**measurement, "is_causal": True}, joined)["rows"][0]
     assert causal[4:6] == ["{--}", "--"] and causal[6:] == row[6:]
 
 
 def planted_heads() -> dict:
-    one = distinct(synthetic_positions.heads(RUN, False), kept=KEPT)
+    measurement = distinct(synthetic_positions.heads(RUN, False), kept=KEPT)
     for place, name in enumerate(("previous", "self", "next", "first")):
-        one["strongest"][name] |= {"layer": place, "head": 10 + place}
-    return one
+        measurement["strongest"][name] |= {"layer": place, "head": 10 + place}
+    return measurement
 
 
 def test_errors_of_memory_networks_are_by_task_in_the_row_of_their_network():
-    one = distinct(synthetic_experiments.memory_networks(), kept=KEPT)
-    table = made_table("memory_networks", one)
-    tasks = [entry["task"] for entry in one["tasks"]]
+    measurement = distinct(synthetic_experiments.memory_networks(), kept=KEPT)
+    table = made_table("memory_networks", measurement)
+    tasks = [entry["task"] for entry in measurement["tasks"]]
     assert table["heads"][:3] == ["Network", "Hops", "Word order"]
     assert table["heads"][3:] == [
         head for task in tasks for head in (f"{{{task.replace('_', ' ')}}}", "Interval")
@@ -403,9 +405,9 @@ def test_errors_of_memory_networks_are_by_task_in_the_row_of_their_network():
     for row, printed in rows.items():
         expected: list[str] = []
         for task in tasks:
-            found = [
+            errors = [
                 cell["error"]
-                for cell in one["cells"]
+                for cell in measurement["cells"]
                 if cell["task"] == task
                 and (
                     cell["network"].replace("_", " "),
@@ -414,7 +416,7 @@ def test_errors_of_memory_networks_are_by_task_in_the_row_of_their_network():
                 )
                 == row
             ]
-            expected += cells({"accuracy": found[0]}, "accuracy", 1, BOTH) if found else ABSENT
+            expected += cells({"accuracy": errors[0]}, "accuracy", 1, BOTH) if errors else ABSENT
         assert printed == expected
 
 
@@ -433,14 +435,18 @@ def test_an_experiment_that_was_not_run_says_so(kind):
 
 
 def test_words_of_a_row_are_those_of_its_entry():
-    one = planted("downstream")
-    for row, entry in zip(made_table("downstream", one)["rows"], one["results"], strict=True):
+    measurement = planted("downstream")
+    for row, entry in zip(
+        made_table("downstream", measurement)["rows"], measurement["results"], strict=True
+    ):
         method = {"frozen": "frozen", "fine_tuned": "fine-tuned"}[entry["method"]]
         positions_ = {"intact": "with", "zero": "without"}[entry["positions"]]
         assert row[:4] == ["a model", entry["task"].replace("_", " "), method, positions_]
-    one = planted("tokenizers")
+    measurement = planted("tokenizers")
     kinds = {"bpe": "BPE", "unigram": "Unigram", "character": "characters", "whitespace": "words"}
-    for row, entry in zip(made_table("tokenizers", one)["rows"], one["tokenizers"], strict=True):
+    for row, entry in zip(
+        made_table("tokenizers", measurement)["rows"], measurement["tokenizers"], strict=True
+    ):
         assert row[:3] == ["a set", entry["normalization"], kinds[entry["kind"]]]
 
 
@@ -450,12 +456,12 @@ def test_a_column_has_the_numbers_and_their_intervals_in_rows():
     table.group("", 0)
     table.numbers("N", [Number(1.5, 1.0, 2.0), NotRun("none")], 2, True)
     table.group("All", 1)
-    made = table.made([("a_name", "50 %")])
-    assert made["rows"] == [["a", "1.50", r"[\num{1.00},~\num{2.00}]"], ["b", "{--}", "--"]]
-    assert made["formats"] == ["l", "S[table-format=1.2]", "l"]
-    assert made["heads"] == ["Name", "{N}", "Interval"] and made["template"] == "columns"
-    assert made["groups"] == [
+    result = table.made([("a_name", "50 %")])
+    assert result["rows"] == [["a", "1.50", r"[\num{1.00},~\num{2.00}]"], ["b", "{--}", "--"]]
+    assert result["formats"] == ["l", "S[table-format=1.2]", "l"]
+    assert result["heads"] == ["Name", "{N}", "Interval"] and result["template"] == "columns"
+    assert result["groups"] == [
         {"title": "", "count": 1, "from": 1, "to": 1},
         {"title": "All", "count": 2, "from": 2, "to": 3},
     ]
-    assert made["others"] == [["a name", r"50 \%"]]
+    assert result["others"] == [["a name", r"50 \%"]]

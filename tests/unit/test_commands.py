@@ -30,7 +30,7 @@ from . import synthetic
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A folder with the parameters as they are shipped."""
+    """A folder with the shipped parameters."""
     copy_params(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -87,7 +87,7 @@ def test_an_unknown_list_is_corrected(project):
 
 
 def begun(path):
-    """A study of one's own that is not the active one any more."""
+    """A study of one's own that is no longer active."""
     Path("notes.txt").write_text("One document.\nAnother one.\n")
     said("new", "mine", "--text", "notes.txt")
     activate(path, "default")
@@ -96,13 +96,13 @@ def begun(path):
 def test_a_study_is_removed_and_nothing_else(project):
     begun(Path("params.yaml"))
     written, params = Path("studies/mine.yaml").read_text(), Path("params.yaml").read_bytes()
-    made = Path("data/studies/mine/measurements/similarity.json")
-    made.parent.mkdir(parents=True)
-    made.write_text("{}")
+    file = Path("data/studies/mine/measurements/similarity.json")
+    file.parent.mkdir(parents=True)
+    file.write_text("{}")
     output = said("remove", "mine", "--yes")
     assert Path("data/set_aside/_studies/mine.yaml").read_text() == written
     assert Path("params.yaml").read_bytes() == params and not Path("studies/mine.yaml").exists()
-    assert not made.exists()
+    assert not file.exists()
     assert Path("data/set_aside/mine/measurements/similarity.json").read_text() == "{}"
     now = load(Path("params.yaml"))
     assert "mine" not in now.studies and "mine" not in now.datasets
@@ -210,8 +210,8 @@ def made(tmp_path_factory):
     written = synthetic.write_inputs(tmp_path_factory.mktemp("study"), "default", ["minilm"])
     root = synthetic.PROJECT
     published, versions = root / "paper/published.yaml", root / "docs/mask-versions.json"
-    found = read(written["study"], published, versions, synthetic.measured(written))
-    return found, collect(found)
+    results = read(written["study"], published, versions, synthetic.measured(written))
+    return results, collect(results)
 
 
 def receipt_of(file, sha256="a" * 64):
@@ -230,11 +230,11 @@ def measured(numbers, interval=True):
 
 
 def test_a_number_is_traced_to_its_file_and_job(made):
-    found, numbers = made
+    results, numbers = made
     key = measured(numbers)
     entry, (file, *_) = numbers[key], numbers.places[key].files
     there = {"data/x": "a" * 64, file: "b" * 64}
-    lines = described(key, found, {Path("r.json"): receipt_of(file)}, there.get, "abc")
+    lines = described(key, results, {Path("r.json"): receipt_of(file)}, there.get, "abc")
     text = "\n".join(lines)
     for part in (repr(entry.value), repr(entry.low), repr(entry.high), file, "posenc.step"):
         assert part in text
@@ -243,31 +243,31 @@ def test_a_number_is_traced_to_its_file_and_job(made):
 
 
 def test_a_number_of_changed_inputs_is_said_not_to_be_current(made):
-    found, numbers = made
+    results, numbers = made
     key = measured(numbers)
     (file, *_) = numbers.places[key].files
     there = {"data/x": "c" * 64, file: "b" * 64}
-    lines = described(key, found, {Path("r.json"): receipt_of(file)}, there.get, "abc")
+    lines = described(key, results, {Path("r.json"): receipt_of(file)}, there.get, "abc")
     assert "  current: no, data/x changed; run `snakemake`" in lines
-    assert "receipt: none" in "\n".join(described(key, found, {}, there.get, "abc"))
+    assert "receipt: none" in "\n".join(described(key, results, {}, there.get, "abc"))
 
 
 def test_what_was_not_run_has_its_reason(made):
-    found, numbers = made
+    results, numbers = made
     key, entry = next((k, e) for k, e in numbers.items() if isinstance(e, NotRun))
-    assert described(key, found, {}, {}.get, "")[-1] == f"  not run: {entry.reason}"
+    assert described(key, results, {}, {}.get, "")[-1] == f"  not run: {entry.reason}"
 
 
 @pytest.mark.parametrize("change", [lambda key: key[:-1], lambda key: key.split(".")[-1]])
 def test_an_unknown_number_is_corrected(made, change):
-    found, numbers = made
+    results, numbers = made
     key = measured(numbers)
     with pytest.raises(UnknownKeyError, match="did you mean one of these") as caught:
-        described(change(key), found, {}, {}.get, "")
+        described(change(key), results, {}, {}.get, "")
     suggested = [line.strip() for line in str(caught.value).splitlines()[1:]]
-    assert {one for one in suggested if " more" not in one} <= set(numbers)
+    assert {name for name in suggested if " more" not in name} <= set(numbers)
     with pytest.raises(UnknownKeyError, match=r"numbers\.json"):
-        described("zzzzzzzzzz", found, {}, {}.get, "")
+        described("zzzzzzzzzz", results, {}, {}.get, "")
 
 
 def test_what_numbers_were_read_from_is_in_their_receipt():

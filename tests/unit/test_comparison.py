@@ -85,8 +85,8 @@ NOT_RUN = {"not_run": "no decoder in this study"}
     ],
 )
 def test_a_difference_is_of_one_kind(old, now, kind):
-    found = compare(*({"key": one} if one else {} for one in (old, now)))
-    of_kind = {name for name in vars(Comparison()) if list(getattr(found, name)) == ["key"]}
+    result = compare(*({"key": entry} if entry else {} for entry in (old, now)))
+    of_kind = {name for name in vars(Comparison()) if list(getattr(result, name)) == ["key"]}
     assert of_kind == {kind}
 
 
@@ -131,21 +131,21 @@ def test_what_another_processor_rounds_otherwise_agrees_in_one_line(study):
         "cka": zero(1.0), "cost": zero(8.0e-8, -1e-7, 2e-7), "loss": estimate(9.1, 9.0, 9.2),
         "explained": zero(0.0248),
     }  # fmt: skip
-    made = {
+    numbers = {
         "identity": double(4.72e-15), "gap": double(3.76e-16, 3.5e-16, 4.02e-16),
         "cka": zero(1 - 3e-16), "cost": zero(-3.1e-7, -1e-6, 6e-7),
         "loss": estimate(9.15, 9.1, 9.2), "explained": zero(0.0249),
     }  # fmt: skip
     write_json(comparison.made_of("tiny"), recorded)
     comparison.keep("tiny")
-    write_json(comparison.made_of("tiny"), made)
+    write_json(comparison.made_of("tiny"), numbers)
     lines, is_sound = comparison.report("tiny")
     assert is_sound and [line for line in lines if "agree" in line] == lines[2:] == [
         "The results agree with the record: of 6 recorded numbers, 4 the same up to rounding,"
         " 1 within the recorded interval and 1 that have none within 1 %."
     ]
     # One that is no longer what it was is named, with both values and its interval.
-    write_json(comparison.made_of("tiny"), {**made, "gap": double(4e-12, 3e-12, 5e-12)})
+    write_json(comparison.made_of("tiny"), {**numbers, "gap": double(4e-12, 3e-12, 5e-12)})
     lines, is_sound = comparison.report("tiny")
     assert not is_sound and lines[2] == (
         "differs: gap: 4e-12 [3e-12, 5e-12], recorded 3.51e-16 [3.33e-16, 3.69e-16]"
@@ -206,7 +206,7 @@ def test_records_may_lie_elsewhere(tmp_path):
 
 
 def write_receipt(study: str, path: str, versions: dict, **inputs: str) -> None:
-    """A job's, as it leaves it."""
+    """As a job leaves it."""
     Receipt("rule", "posenc.steps.x", inputs, {}, versions).write(STUDIES / study / FOLDER / path)
 
 

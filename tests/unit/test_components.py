@@ -57,11 +57,13 @@ def unmixed(
 @given(seeds, st.integers(1, 5))
 def test_principal_components_agree_with_scikit_learn(seed, k):
     x = np.random.default_rng(seed).normal(size=(40, 6)) @ np.diag([9, 5, 3, 2, 1, 0.5]) + 4
-    found, expected = maths.principal_components(x, k), PCA(k).fit(x)
-    np.testing.assert_allclose(found.variance, expected.explained_variance_ratio_, rtol=1e-9)
-    np.testing.assert_allclose(np.abs(found.directions), np.abs(expected.components_), atol=1e-7)
-    np.testing.assert_allclose(found.scores, (x - x.mean(axis=0)) @ found.directions.T)
-    cross = found.scores.T @ found.scores
+    components, expected = maths.principal_components(x, k), PCA(k).fit(x)
+    np.testing.assert_allclose(components.variance, expected.explained_variance_ratio_, rtol=1e-9)
+    np.testing.assert_allclose(
+        np.abs(components.directions), np.abs(expected.components_), atol=1e-7
+    )
+    np.testing.assert_allclose(components.scores, (x - x.mean(axis=0)) @ components.directions.T)
+    cross = components.scores.T @ components.scores
     np.testing.assert_allclose(cross, np.diag(np.diag(cross)), atol=1e-8 * cross.max())
 
 
@@ -74,16 +76,16 @@ def test_planted_sources_are_recovered():
     )  # fmt: skip
     mixing = rng.normal(size=(4, 4))
     mixed = sources @ mixing.T + 5
-    found = independent.independent_components(mixed, seed=0)
-    assert found.converged
-    assert independent.amari_index(found.unmixing, mixing) < 0.03
+    components = independent.independent_components(mixed, seed=0)
+    assert components.converged
+    assert independent.amari_index(components.unmixing, mixing) < 0.03
     # Whitening alone leaves a rotation, and does not recover them.
     whitened = linalg.inv(linalg.sqrtm(np.cov(mixed.T)))
     assert independent.amari_index(whitened, mixing) > 0.15
     np.testing.assert_allclose(
-        found.sources, (mixed - mixed.mean(axis=0)) @ found.unmixing.T, atol=1e-8
+        components.sources, (mixed - mixed.mean(axis=0)) @ components.unmixing.T, atol=1e-8
     )
-    np.testing.assert_allclose(np.cov(found.sources.T, bias=True), np.eye(4), atol=1e-8)
+    np.testing.assert_allclose(np.cov(components.sources.T, bias=True), np.eye(4), atol=1e-8)
 
 
 def test_components_are_the_planted_sources_up_to_sign_and_order():
@@ -92,9 +94,9 @@ def test_components_are_the_planted_sources_up_to_sign_and_order():
         [rng.uniform(-1, 1, 5000), rng.laplace(size=5000), np.sign(rng.normal(size=5000))], axis=1
     )
     mixed = sources @ rng.normal(size=(3, 3)).T
-    found = independent.independent_components(mixed, seed=1)
-    assert found.converged
-    alike = np.abs(np.corrcoef(sources.T, found.sources.T)[:3, 3:])  # [sources, components]
+    components = independent.independent_components(mixed, seed=1)
+    assert components.converged
+    alike = np.abs(np.corrcoef(sources.T, components.sources.T)[:3, 3:])  # [sources, components]
     # Every source is one component, and no two the same.
     assert sorted(alike.argmax(axis=1)) == [0, 1, 2]
     assert alike.max(axis=1).min() > 0.995
@@ -107,9 +109,9 @@ def test_starts_lie_apart_where_components_are_undetermined_and_together_where_n
 
     def largest(signals: np.ndarray) -> list[float]:
         """How near the best component of each start is to the first source."""
-        found = independent.several_starts(signals, seed=0)
-        assert len(found) == independent.STARTS
-        return [max(abs(np.corrcoef(one.sources.T, planted[:, 0])[-1, :-1])) for one in found]
+        starts = independent.several_starts(signals, seed=0)
+        assert len(starts) == independent.STARTS
+        return [max(abs(np.corrcoef(start.sources.T, planted[:, 0])[-1, :-1])) for start in starts]
 
     determined = largest(planted @ rng.normal(size=(2, 2)))
     assert max(determined) - min(determined) < 1e-4 and min(determined) > 0.99
@@ -129,25 +131,25 @@ def test_components_of_a_table_of_lower_rank_are_the_sources_of_its_rank():
     sources = np.stack([rng.uniform(-1, 1, 4000), rng.laplace(size=4000)], axis=1)
     # Five signals of two sources.
     mixed = sources @ rng.normal(size=(2, 5)) + 100
-    found = independent.independent_components(mixed, seed=0)
-    assert (found.rank, found.converged) == (2, True)
-    assert found.sources.shape == (4000, 2) and found.unmixing.shape == (2, 5)
+    components = independent.independent_components(mixed, seed=0)
+    assert (components.rank, components.converged) == (2, True)
+    assert components.sources.shape == (4000, 2) and components.unmixing.shape == (2, 5)
     np.testing.assert_allclose(
-        found.sources, (mixed - mixed.mean(axis=0)) @ found.unmixing.T, atol=1e-8
+        components.sources, (mixed - mixed.mean(axis=0)) @ components.unmixing.T, atol=1e-8
     )
-    np.testing.assert_allclose(np.cov(found.sources.T, bias=True), np.eye(2), atol=1e-8)
-    alike = np.abs(np.corrcoef(sources.T, found.sources.T)[:2, 2:])  # [sources, components]
+    np.testing.assert_allclose(np.cov(components.sources.T, bias=True), np.eye(2), atol=1e-8)
+    alike = np.abs(np.corrcoef(sources.T, components.sources.T)[:2, 2:])  # [sources, components]
     assert alike.max(axis=1).min() > 0.99
-    # Halves of which one has fewer components than signals are not compared.
+    # Halves are not compared if one has fewer components than signals.
     whole = independent.independent_components(rng.laplace(size=(900, 5)), seed=0)
     assert step.between_halves(whole, whole) == pytest.approx(0, abs=1e-9)
-    assert step.between_halves(whole, found) is step.between_halves(found, whole) is None
+    assert step.between_halves(whole, components) is step.between_halves(components, whole) is None
 
 
 def test_iterations_that_do_not_end_are_told():
     mixed = np.random.default_rng(0).normal(size=(500, 5))  # Gaussian: nothing to find
-    found = independent.independent_components(mixed, seed=0, most=2, tolerance=1e-12)
-    assert not found.converged and found.iterations <= 2
+    components = independent.independent_components(mixed, seed=0, most=2, tolerance=1e-12)
+    assert not components.converged and components.iterations <= 2
 
 
 def test_components_that_fast_ica_turns_for_ever_are_found():
@@ -166,9 +168,9 @@ def test_components_are_those_of_fast_ica_where_it_ends():
     )
     whitened, _ = independent._whitened(sources @ rng.normal(size=(3, 3)).T)
     expected = FastICA(whiten=False, random_state=0, max_iter=500, tol=1e-10).fit(whitened)
-    found = independent.independent_components(whitened, seed=3, tolerance=1e-9)
-    turned = found.unmixing @ np.linalg.inv(expected.components_)
-    assert independent.amari_index(found.unmixing, np.linalg.inv(expected.components_)) < 1e-3
+    components = independent.independent_components(whitened, seed=3, tolerance=1e-9)
+    turned = components.unmixing @ np.linalg.inv(expected.components_)
+    assert independent.amari_index(components.unmixing, np.linalg.inv(expected.components_)) < 1e-3
     assert np.abs(turned).max(axis=1).min() > 0.999
 
 
@@ -207,13 +209,13 @@ def test_variance_between_positions_is_found_and_is_0_by_chance():
     moved = rng.normal(size=40)[position]  # [n]
     noise = rng.normal(size=4000) * moved.std()  # [n]
     values = np.stack([moved, moved + noise, noise, np.full(4000, 0.1)], axis=1)
-    found = maths.variance_between(values, position)
-    np.testing.assert_allclose(found, [1, 0.5, 0, 0], atol=0.03)
-    groups = [values[position == one, 1] for one in range(40)]
+    shares = maths.variance_between(values, position)
+    np.testing.assert_allclose(shares, [1, 0.5, 0, 0], atol=0.03)
+    groups = [values[position == place, 1] for place in range(40)]
     f = stats.f_oneway(*groups).statistic
     # epsilon squared from the F statistic of the analysis of variance
     expected = 39 * (f - 1) / (39 * f + 4000 - 40)
-    assert found[1] == pytest.approx(expected)
+    assert shares[1] == pytest.approx(expected)
     # Few tokens a position: the uncorrected share would be a third.
     few = rng.normal(size=(60, 500))  # [n, columns]
     chance = maths.variance_between(few, np.arange(60) % 20)
@@ -224,31 +226,31 @@ def test_variance_between_positions_is_found_and_is_0_by_chance():
 @given(seeds)
 def test_canonical_correlations_agree_with_the_eigenvalues(seed):
     x, y = correlated(seed)
-    found = maths.canonical_correlations(x, y)
+    canonical = maths.canonical_correlations(x, y)
     # No mixture changes them; that of seed 2933 is so nearly singular that the eigenvalues of its
     # covariance are off by 3e-7.
     own, other, _ = unmixed(seed)
     full = np.cov(own.T, other.T)  # [7, 7]
     xx, yy, xy = full[:4, :4], full[4:, 4:], full[:4, 4:]
     squares = linalg.eigvals(linalg.solve(yy, xy.T) @ linalg.solve(xx, xy)).real
-    np.testing.assert_allclose(found.correlations, np.sqrt(np.sort(squares)[::-1]), atol=1e-8)
-    u = (x - found.x_mean) @ found.x_directions  # [n, 3]
-    v = (y - found.y_mean) @ found.y_directions  # [n, 3]
+    np.testing.assert_allclose(canonical.correlations, np.sqrt(np.sort(squares)[::-1]), atol=1e-8)
+    u = (x - canonical.x_mean) @ canonical.x_directions  # [n, 3]
+    v = (y - canonical.y_mean) @ canonical.y_directions  # [n, 3]
     np.testing.assert_allclose(u.T @ u / 300, np.eye(3), atol=1e-9)
     np.testing.assert_allclose(v.T @ v / 300, np.eye(3), atol=1e-9)
-    np.testing.assert_allclose(u.T @ v / 300, np.diag(found.correlations), atol=1e-9)
+    np.testing.assert_allclose(u.T @ v / 300, np.diag(canonical.correlations), atol=1e-9)
 
 
 def test_canonical_correlations_agree_with_scikit_learn_and_a_search():
     x, y = correlated(1)
-    found = maths.canonical_correlations(x, y)
+    canonical = maths.canonical_correlations(x, y)
     a, b = CCA(3, tol=1e-12, max_iter=5000).fit_transform(x, y)
     expected = [np.corrcoef(a[:, k], b[:, k])[0, 1] for k in range(3)]
-    np.testing.assert_allclose(found.correlations, expected, atol=1e-5)
+    np.testing.assert_allclose(canonical.correlations, expected, atol=1e-5)
     search = optimize.minimize(
         lambda w: -np.corrcoef(x @ w[:4], y @ w[4:])[0, 1], np.ones(7), tol=1e-12
     )
-    assert -search.fun == pytest.approx(found.correlations[0], abs=1e-6)
+    assert -search.fun == pytest.approx(canonical.correlations[0], abs=1e-6)
 
 
 def test_held_out_correlations_are_those_of_new_documents():
@@ -257,9 +259,9 @@ def test_held_out_correlations_are_those_of_new_documents():
     moments = maths.held_out_moments(x, y, document, folds=5, seed=0)
     assert moments.shape == (60, 6, 3)
     np.testing.assert_array_equal(moments[:, 0], 50)
-    found = correlation_of_moments(moments.sum(axis=0))
+    correlations = correlation_of_moments(moments.sum(axis=0))
     within = maths.canonical_correlations(x, y).correlations
-    np.testing.assert_allclose(found[:2], within[:2], atol=0.01)
+    np.testing.assert_allclose(correlations[:2], within[:2], atol=0.01)
     # By hand, fold after fold.
     dealt = np.random.default_rng(0).permutation(np.arange(60) % 5)[document]
     u, v = np.empty((3000, 3)), np.empty((3000, 3))
@@ -269,7 +271,7 @@ def test_held_out_correlations_are_those_of_new_documents():
         u[out] = (x[out] - fitted.x_mean) @ fitted.x_directions
         v[out] = (y[out] - fitted.y_mean) @ fitted.y_directions
     expected = [np.corrcoef(u[:, k], v[:, k])[0, 1] for k in range(3)]
-    np.testing.assert_allclose(found, expected, atol=1e-10)
+    np.testing.assert_allclose(correlations, expected, atol=1e-10)
 
 
 def test_unrelated_columns_are_at_chance_where_they_are_held_out():
@@ -330,13 +332,13 @@ def test_a_sample_holds_each_token_at_its_place(store):
     flat = [length for of_shard in LENGTHS for length in of_shard]
     expected = [(d, p) for d, length in enumerate(flat) for p in range(1, length - 1)]
     assert list(zip(every.document, every.position, strict=True)) == expected
-    some = step.drawn(store, 100, seed)
-    pairs = list(zip(some.document, some.position, strict=True))
+    sample = step.drawn(store, 100, seed)
+    pairs = list(zip(sample.document, sample.position, strict=True))
     assert len(set(pairs)) == 100
     assert set(pairs) < set(expected)
     assert {document for document, _ in pairs} == set(range(12))
     # A token's hidden states are those of its row.
-    x = step.gathered(store, 1, some)  # [n, d_model]
+    x = step.gathered(store, 1, sample)  # [n, d_model]
     starts = np.concatenate([np.cumsum(of_shard) - of_shard for of_shard in LENGTHS])
     for row, (document, position) in zip(x, pairs, strict=True):
         states = store.hidden_states(int(document >= 5))[1]
@@ -427,8 +429,8 @@ def study(tmp_path_factory):
             for condition, wave in (("intact", 2.0), ("zero", 0.0)):
                 folder = root / model / dataset / condition
                 options = {"dataset": dataset, "model": model, "is_decoder": is_decoder}
-                made = write_store(folder, LENGTHS, condition, wave=wave, **options)
-                runs.append(result_of(step, PARAMETERS, made))
+                activations = write_store(folder, LENGTHS, condition, wave=wave, **options)
+                runs.append(result_of(step, PARAMETERS, activations))
     return runs
 
 

@@ -56,7 +56,7 @@ def by_hand(name: str, z: np.ndarray, m: np.ndarray, causal: bool) -> np.ndarray
     for i in range(N):
         seen = [not causal or j <= i for j in range(N)]
         if name in ("hf_le420", "hf_finfo"):
-            # Of the keys of the past with the largest factor alone: the others are out of reach.
+            # Only past keys with the largest factor: the others are out of reach.
             most = max(m[0, j] for j in range(N) if seen[j])
             kept = [seen[j] and m[0, j] == most for j in range(N)]
             rows.append(softmax([z[i, j] if kept[j] else -np.inf for j in range(N)]))
@@ -88,8 +88,8 @@ def test_patterns_are_those_of_the_definition(name, causal):
     m = np.array([[0.2, 0.4, 0.6, 0.8, 1.0]])
     if name == "hf_bool":
         m[0, 2] = 0.0
-    found = attention(z, semantics.semantics.functions[name](m, causal), causal)
-    np.testing.assert_allclose(found, by_hand(name, z, m, causal), rtol=0, atol=2e-4)
+    pattern = attention(z, semantics.semantics.functions[name](m, causal), causal)
+    np.testing.assert_allclose(pattern, by_hand(name, z, m, causal), rtol=0, atol=2e-4)
 
 
 def test_finite_numbers_weigh_as_the_library_has_them():
@@ -125,7 +125,7 @@ def test_tables_become_what_they_are_said_to():
     np.testing.assert_array_equal(positions.shift(TABLE, by=1), TABLE[[1, 2, 3, 0]])
     np.testing.assert_array_equal(positions.shift(TABLE, by=-1), TABLE[[3, 0, 1, 2]])
     orders = {tuple(positions.shuffle(TABLE, seed=seed)[:, 0]) for seed in range(40)}
-    assert len(orders) > 10 and all(sorted(one) == list(TABLE[:, 0]) for one in orders)
+    assert len(orders) > 10 and all(sorted(order) == list(TABLE[:, 0]) for order in orders)
     again = positions.shuffle(TABLE, seed=3)
     np.testing.assert_array_equal(again, positions.shuffle(TABLE, seed=3))
     tables, rotations = (set(positions.kinds_for(kind)) for kind in ("table", "rotation"))
@@ -144,8 +144,8 @@ def test_angles_become_what_they_are_said_to():
         ("lowest", 9, [1, 1, 1, 1]), ("highest", 0, [0, 0, 0, 0]), ("lowest", 0, [0, 0, 0, 0]),
         ("lowest", 3, [0, 1, 1, 1]),
     ):  # fmt: skip
-        found = positions.bands(angles, kept=kept, count=count)
-        np.testing.assert_array_equal(found, angles * ones)
+        turned = positions.bands(angles, kept=kept, count=count)
+        np.testing.assert_array_equal(turned, angles * ones)
     np.testing.assert_array_equal(positions.interpolate(angles, by=0.25), angles / 4)
     stretched = positions.base(angles, stretch=3.0)
     other = top * 3.0 ** (width / (width - 2))
@@ -161,12 +161,12 @@ def test_factors_are_those_of_each_place(length, per_query):
     rows = range(length) if per_query else [length - 1]
     places = np.array([[min(j / i, 1.0) if i else 1.0 for j in range(length)] for i in rows])
     np.testing.assert_allclose(document.fraction, places, rtol=0, atol=1e-15)
-    found = profiles.linear(document, floor=0.25)
-    np.testing.assert_allclose(found, 0.25 + 0.75 * places, rtol=1e-14)
-    found = profiles.power(document, floor=0.25, exponent=3.0)
-    np.testing.assert_allclose(found, 0.25 + 0.75 * places**3, rtol=1e-14)
-    found = profiles.exponential(document, floor=0.25)
-    np.testing.assert_allclose(found, np.exp(math.log(0.25) * (1 - places)), rtol=1e-14)
+    factors = profiles.linear(document, floor=0.25)
+    np.testing.assert_allclose(factors, 0.25 + 0.75 * places, rtol=1e-14)
+    factors = profiles.power(document, floor=0.25, exponent=3.0)
+    np.testing.assert_allclose(factors, 0.25 + 0.75 * places**3, rtol=1e-14)
+    factors = profiles.exponential(document, floor=0.25)
+    np.testing.assert_allclose(factors, np.exp(math.log(0.25) * (1 - places)), rtol=1e-14)
     np.testing.assert_array_equal(profiles.constant(document, value=0.5), [[0.5] * length])
 
 
@@ -178,9 +178,9 @@ def test_biases_are_those_of_each_pair():
         profiles.logarithmic(here, slope=0.5), -0.5 * np.log(1 + distance), rtol=1e-14
     )
     for scale in (1.0, 2.0):
-        found = profiles.alibi_geometric(here, scale=scale)
+        bias = profiles.alibi_geometric(here, scale=scale)
         expected = [-scale * 2 ** (-8 * head / 3) * distance for head in (1, 2, 3)]
-        np.testing.assert_allclose(found, expected, rtol=1e-14)
+        np.testing.assert_allclose(bias, expected, rtol=1e-14)
     np.testing.assert_array_equal(
         profiles.alibi_geometric(here), profiles.alibi_geometric(here, scale=1.0)
     )
@@ -199,7 +199,7 @@ def test_a_relative_bias_is_that_of_each_distance(sides, offsets):
     first = rng.normal(size=(2, 3, 2)).astype(np.float32)
     for layer in (0, 1):
         for own in (None, first):
-            found = LearnedMask(relative=relative, first=own).bias(layer, N)
+            bias = LearnedMask(relative=relative, first=own).bias(layer, N)
             for head in range(3):
                 for i in range(N):
                     for j in range(N):
@@ -207,7 +207,7 @@ def test_a_relative_bias_is_that_of_each_distance(sides, offsets):
                         value = relative[layer, head, side, min(abs(i - j), offsets - 1)]
                         if own is not None and j == 0:
                             value = value + own[layer, head, min(i, 1)]
-                        assert found[head, i, j] == value
+                        assert bias[head, i, j] == value
 
 
 def test_a_mask_gives_what_it_has_and_says_what_it_lacks():
@@ -239,13 +239,13 @@ def test_a_hashed_bias_is_that_of_each_pair_s_hash(sides):
     first = rng.normal(size=(2, 3, 4)).astype(np.float32)
     mask = LearnedMask(relative=relative, first=first, hashed=np.int64(seed))
     distances, sides_of = hashed_distances(ids, 6, seed), hashed_sides(ids, seed)
-    found = mask.bias(1, 4, ids)
+    bias = mask.bias(1, 4, ids)
     for head, i, j in itertools.product(range(3), range(4), range(4)):
         side = sides_of[i, j] if sides > 1 else 0
         value = relative[1, head, side, distances[i, j]]
-        assert found[head, i, j] == (value + first[1, head, i] if j == 0 else value)
+        assert bias[head, i, j] == (value + first[1, head, i] if j == 0 else value)
     other = LearnedMask(relative=relative, first=first, hashed=np.int64(seed + 1)).bias(1, 4, ids)
-    assert not np.array_equal(found, other)
+    assert not np.array_equal(bias, other)
 
 
 def test_a_mask_is_read_as_it_was_written_and_its_damage_is_found(tmp_path):
@@ -253,9 +253,9 @@ def test_a_mask_is_read_as_it_was_written_and_its_damage_is_found(tmp_path):
     mask = LearnedMask(relative=wide[..., ::-1], constant=np.float32([1, 2]))
     path = tmp_path / "it.safetensors"
     learned.write(path, mask, {"loss": 1.5})
-    found, facts = learned.read(path)
-    assert found.arrays().keys() == {"relative", "constant"}
-    np.testing.assert_array_equal(found.relative, wide[..., ::-1])
+    stored, facts = learned.read(path)
+    assert stored.arrays().keys() == {"relative", "constant"}
+    np.testing.assert_array_equal(stored.relative, wide[..., ::-1])
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     assert (facts["loss"], facts["schema"], facts["arrays"]) == (1.5, 1, sha256)
     write_sealed(tmp_path / "masks.json", {"masks": {"it": "of it.json"}})
@@ -273,7 +273,7 @@ def test_a_mask_is_read_as_it_was_written_and_its_damage_is_found(tmp_path):
 def test_positions_beyond_the_table_are_its_end_or_its_beginning():
     for count in (2, 4, 7):
         rows = range(max(4, count))
-        clamped, wrapped = (positions.extended(TABLE, count, one) for one in ("clamp", "wrap"))
+        clamped, wrapped = (positions.extended(TABLE, count, rule) for rule in ("clamp", "wrap"))
         np.testing.assert_array_equal(clamped, [TABLE[min(row, 3)] for row in rows])
         np.testing.assert_array_equal(wrapped, [TABLE[row % 4] for row in rows])
 
@@ -305,10 +305,10 @@ def test_conditions_say_whom_they_are_for_and_what_they_need():
     assert wrap.misfit("table") is None and "'wrap' is for tables" in wrap.misfit("rotation")
     mask = {"semantics": "log_mask", "profile": {"kind": "linear", "floor": 0.1}}
     assert of(mask={**mask, "layers": [0, 2]}).problem(3, 4) is None
-    found = of(mask={**mask, "layers": [0, 3]}).problem(3, 4)
-    assert found == "mask.layers names 3, but the model's are 0 to 2"
-    found = of(position={"kind": "unrotated", "heads": [4]}).problem(9, 4, "rotation")
-    assert found == "position.heads names 4, but the model's are 0 to 3"
+    problem = of(mask={**mask, "layers": [0, 3]}).problem(3, 4)
+    assert problem == "mask.layers names 3, but the model's are 0 to 2"
+    problem = of(position={"kind": "unrotated", "heads": [4]}).problem(9, 4, "rotation")
+    assert problem == "position.heads names 4, but the model's are 0 to 3"
     clip, learned_one = {"kind": "clip", "distance": 2}, {"kind": "learned", "mask": "a"}
     for section, kind in ((clip, "rotation"), (learned_one, "table")):
         other = {"rotation": "table", "table": "rotation"}[kind]
@@ -322,10 +322,13 @@ def test_conditions_say_whom_they_are_for_and_what_they_need():
 def test_a_sweep_varies_one_key_of_each_condition():
     alibi = of(mask={"semantics": "additive", "profile": {"kind": "alibi", "slope": 1.0}})
     sweep = Sweep(conditions=["a", "b"], key="mask.profile.slope", values=[0.5, 2.0])
-    found = list(sweep.units({"a": alibi, "b": of(position="zero", mask=alibi.mask)}))
-    varied = [(name, value, one.mask.profile.slope, length) for name, value, one, length in found]
+    units = list(sweep.units({"a": alibi, "b": of(position="zero", mask=alibi.mask)}))
+    varied = [
+        (name, value, condition.mask.profile.slope, length)
+        for name, value, condition, length in units
+    ]
     assert varied == [(name, value, value, None) for name in "ab" for value in (0.5, 2.0)]
-    assert found[2][2].position == "zero" and alibi.mask.profile.slope == 1.0
+    assert units[2][2].position == "zero" and alibi.mask.profile.slope == 1.0
     tokens = Sweep(conditions=["a"], key="tokens", values=[4, 9])
     assert list(tokens.units({"a": alibi})) == [("a", 4, alibi, 4), ("a", 9, alibi, 9)]
     with pytest.raises(ValueError, match="greater than or equal to 4"):
@@ -350,11 +353,13 @@ def test_groups_are_by_what_a_condition_does():
                     {"position": "zero", "mask": mask("learned")}],
         "adaptation": [{"mask": mask("learned")}, {"position": {"kind": "learned", "added": True}}],
     }  # fmt: skip
-    specs = {f"{group}_{n}": one for group, own in cases.items() for n, one in enumerate(own)}
+    specs = {
+        f"{group}_{n}": section for group, own in cases.items() for n, section in enumerate(own)
+    }
     for name, spec in specs.items():
         assert groups.group_of(spec) == name.rpartition("_")[0], name
-    found = groups.grouped(specs)
-    assert list(found) == list(groups.GROUPS) and found["positions"][0] == "positions_1"
+    by_group = groups.grouped(specs)
+    assert list(by_group) == list(groups.GROUPS) and by_group["positions"][0] == "positions_1"
     assert groups.grouped(specs, "norms", "none") == {"norms": ["norms_0", "norms_1"]}
 
 
@@ -376,8 +381,8 @@ def fitted(begin: str | None) -> FittedMask:
 def test_masks_lie_on_those_that_they_begin_with():
     slope = SlopeMask(method="slope", position="zero", slopes=[0.1, 0.2])
     on = {"low": slope, "middle": fitted("low"), "top": fitted("middle"), "other": fitted(None)}
-    found = {name: beneath(on, name) for name in on}
-    assert found == {"low": [], "middle": ["low"], "top": ["middle", "low"], "other": []}
+    below = {name: beneath(on, name) for name in on}
+    assert below == {"low": [], "middle": ["low"], "top": ["middle", "low"], "other": []}
 
 
 @pytest.mark.parametrize(
@@ -392,7 +397,7 @@ def test_masks_lie_on_those_that_they_begin_with():
     ],
 )  # fmt: skip
 def test_masks_that_begin_with_none_or_each_other_are_named(begins, name, message):
-    masks = {one: fitted(begin) for one, begin in begins.items()}
+    masks = {mask: fitted(begin) for mask, begin in begins.items()}
     with pytest.raises(ValueError) as raised:
         beneath(masks, name)
     assert str(raised.value) == message

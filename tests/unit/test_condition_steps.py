@@ -149,9 +149,9 @@ def test_costs_by_category_are_those_by_hand(tmp_path):
     _, losses = evaluations(tmp_path / "evaluations/reviews.parquet", list(NAMES))
     names = ["law", "myths", "law", "myths"]
     result, _ = measured(tmp_path, job(tmp_path), categories=names, lengths=[9, 9, 9])
-    found = result["categories"]
-    assert found["condition"] == "zero" and list(found["delta_nll"]) == ["zero", "mean"]
-    rows = {one["category"]: one for one in found["categories"]}
+    costs = result["categories"]
+    assert costs["condition"] == "zero" and list(costs["delta_nll"]) == ["zero", "mean"]
+    rows = {category["category"]: category for category in costs["categories"]}
     assert list(rows) == ["law", "myths"]
     for name, row in rows.items():
         own = [n for n in range(4) if names[n] == name]
@@ -159,12 +159,12 @@ def test_costs_by_category_are_those_by_hand(tmp_path):
         assert row["delta_nll"]["value"] == pytest.approx(by_unit[0] - by_unit[1], rel=1e-5)
         assert row["documents"] == 2 and 0 < row["p_value"] <= 1
     for entry in result["conditions"][1:]:
-        cost = found["delta_nll"][entry["condition"]]
+        cost = costs["delta_nll"][entry["condition"]]
         assert cost["value"] == pytest.approx(entry["delta_nll"]["value"])
         assert cost["low"] <= cost["value"] <= cost["high"]
-    assert list(found["recovered"]) == ["mean"]
+    assert list(costs["recovered"]) == ["mean"]
     share = result["conditions"][2]["recovered"]["value"]
-    assert found["recovered"]["mean"]["value"] == pytest.approx(share)
+    assert costs["recovered"]["mean"]["value"] == pytest.approx(share)
 
 
 def test_what_a_fit_adapts_to_is_subtracted_over_categories_too(tmp_path):
@@ -181,7 +181,7 @@ def test_what_a_fit_adapts_to_is_subtracted_over_categories_too(tmp_path):
     result, _ = measured(tmp_path, config, categories=names, lengths=[9, 9, 9])
     by_documents = result["conditions"][2]["adaptation"]
     by_categories = result["categories"]["adaptation"]
-    assert [name for name, found in by_categories.items() if found] == ["mean"]
+    assert [name for name, shares in by_categories.items() if shares] == ["mean"]
     for name, estimate in by_documents.items():
         assert by_categories["mean"][name]["value"] == pytest.approx(estimate["value"])
         assert by_categories["mean"][name] != estimate  # the interval is another one
@@ -200,8 +200,8 @@ def test_cosines_are_means_over_tokens(tmp_path):
     for entry in result["conditions"]:
         own = [row for row in rows if row["unit"] == entry["condition"]]
         expected = sum(row["cosine"] for row in own) / sum(LENGTHS)
-        found = [layer["value"] for layer in entry["layers"]]
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+        cosines = [layer["value"] for layer in entry["layers"]]
+        np.testing.assert_allclose(cosines, expected, rtol=0, atol=1e-12)
 
 
 def test_nothing_is_recovered_of_what_is_not_lost(tmp_path):
@@ -321,9 +321,9 @@ def test_a_condition_is_compared_with_those_that_are_there():
 @pytest.mark.parametrize("bucket", [1, 4, 5, 99])
 def test_buckets_are_slices(bucket):
     losses = np.random.default_rng(2).gamma(2, 1, (6, 12))
-    found = by_bucket(losses, bucket, samples=100, confidence=0.9, seed=0)
-    assert [begin for begin, _, _ in found] == list(range(0, 12, bucket))
-    for begin, end, estimate in found:
+    buckets = by_bucket(losses, bucket, samples=100, confidence=0.9, seed=0)
+    assert [begin for begin, _, _ in buckets] == list(range(0, 12, bucket))
+    for begin, end, estimate in buckets:
         assert end == min(begin + bucket, 12)
         assert estimate.value == pytest.approx(losses[:, begin:end].mean())
         assert estimate.low <= estimate.value <= estimate.high
@@ -335,8 +335,10 @@ def test_shares_of_buckets_are_those_of_their_tokens(bucket):
     lost = np.where(np.arange(12) < 5, 0.0, 1.0)  # [tokens]: nothing is lost in the first five
     without = intact + lost
     own = intact + lost * np.arange(12) / 12
-    found = recovered_by_bucket((own, without, intact), bucket, samples=100, confidence=0.9, seed=0)
-    for share, begin in zip(found, range(0, 12, bucket), strict=True):
+    shares = recovered_by_bucket(
+        (own, without, intact), bucket, samples=100, confidence=0.9, seed=0
+    )
+    for share, begin in zip(shares, range(0, 12, bucket), strict=True):
         tokens = slice(begin, begin + bucket)
         if not lost[tokens].any():
             assert share is None
@@ -368,31 +370,33 @@ def adapted(losses: dict[str, float]) -> dict:
 
 def test_a_fit_that_adapts_alone_restores_nothing():
     """What a fit gives the intact model too is adaptation, and none of it is position."""
-    found = adapted({"intact": 3.0, "without": 4.0, "fitted": 3.5, "fitted_intact": 2.5,
+    estimates = adapted({"intact": 3.0, "without": 4.0, "fitted": 3.5, "fitted_intact": 2.5,
                      "placebo": 3.9, "placebo_intact": 2.9})  # fmt: skip
-    assert set(found) == {
+    assert set(estimates) == {
         f"{name}{share}"
         for name in ("interaction", "placebo_interaction", "beyond_placebo")
         for share in ("", "_share")
     }
-    for estimate in found.values():
+    for estimate in estimates.values():
         assert [estimate[key] for key in ("value", "low", "high")] == pytest.approx([0, 0, 0])
 
 
 def test_what_of_a_fit_is_position_by_hand():
-    found = adapted({"intact": 3.0, "without": 5.0, "fitted": 3.5, "fitted_intact": 2.75,
+    estimates = adapted({"intact": 3.0, "without": 5.0, "fitted": 3.5, "fitted_intact": 2.75,
                      "placebo": 4.5, "placebo_intact": 2.875})  # fmt: skip
     by_hand = {
         "interaction": 1.5 - 0.25, "interaction_share": 1.25 / 2,
         "placebo_interaction": 0.5 - 0.125, "placebo_interaction_share": 0.375 / 2,
         "beyond_placebo": 0.875, "beyond_placebo_share": 0.4375,
     }  # fmt: skip
-    assert {name: one["value"] for name, one in found.items()} == pytest.approx(by_hand)
+    assert {name: estimate["value"] for name, estimate in estimates.items()} == pytest.approx(
+        by_hand
+    )
 
 
 def test_no_share_of_a_loss_that_is_not_there():
-    found = adapted(dict.fromkeys(ROLES, 3.0))
-    assert found["interaction"] is not None and found["beyond_placebo_share"] is None
+    estimates = adapted(dict.fromkeys(ROLES, 3.0))
+    assert estimates["interaction"] is not None and estimates["beyond_placebo_share"] is None
 
 
 def tokens(path, texts):

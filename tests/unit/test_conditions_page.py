@@ -156,9 +156,9 @@ def test_profiles_are_numbers_of_each_pair():
             if name == "learned":
                 continue
             given = {k: parameters[k] for k in section.model_fields if k in parameters}
-            made = registry.call(section(kind=name, **given), places)
+            numbers = registry.call(section(kind=name, **given), places)
             if registry is profiles.factor:
-                assert made.shape[-1] == 5 and made.min() >= 0 and made[..., -1] == 1
+                assert numbers.shape[-1] == 5 and numbers.min() >= 0 and numbers[..., -1] == 1
             else:
-                assert made.shape[-2:] == (5, 5) and made.max() <= 0
-                assert not made[..., range(5), range(5)].any()
+                assert numbers.shape[-2:] == (5, 5) and numbers.max() <= 0
+                assert not numbers[..., range(5), range(5)].any()

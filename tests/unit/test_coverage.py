@@ -113,7 +113,7 @@ def test_the_estimate_is_exact_where_tokens_have_four_bytes():
 
 @pytest.fixture
 def project(tmp_path, monkeypatch) -> Path:
-    """The parameters as they are shipped, with a study of a file whose documents are too long."""
+    """The shipped parameters, with a study of a file whose documents are too long."""
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
     copy_params(Path())
@@ -183,23 +183,23 @@ def test_the_log_says_what_is_cut(tmp_path, bpe):
 
 
 def planted(results):
-    """Coverage of each model and data set, each another one."""
+    """A different coverage for each model and data set."""
     expected = {}
-    for place, one in enumerate(results.of("conditions")):
+    for place, measurement in enumerate(results.of("conditions")):
         cut = 0 if place == 1 else place + 2
         values = {"documents": 40, "cut": cut, "read": 300 + place, "whole": 1000}
-        one["coverage"] = values
-        expected[one["run"]["model"], one["run"]["dataset"]] = Coverage(**values)
+        measurement["coverage"] = values
+        expected[measurement["run"]["model"], measurement["run"]["dataset"]] = Coverage(**values)
     return expected
 
 
 def test_the_numbers_say_what_is_cut(default):  # noqa: F811
     results = copy.deepcopy(results_of(default[1]))
     expected = planted(results)
-    found = typeset.numbers_json(results)
+    numbers = typeset.numbers_json(results)
     for (model, dataset), coverage in expected.items():
         own = {
-            key: found[f"{model}.{dataset}.coverage.{key}"]["value"]
+            key: numbers[f"{model}.{dataset}.coverage.{key}"]["value"]
             for key in ("documents", "cut", "tokens", "share")
         }
         assert own == {
@@ -218,16 +218,17 @@ def test_the_table_of_data_sets_says_what_is_cut(default):  # noqa: F811
             line for line in typeset.table_tex(results, "datasets").splitlines() if "cut" in line
         ]
         assert len(notes) == sum(coverage.cut > 0 for coverage in expected.values())
-        for (model, dataset), one in expected.items():
+        for (model, dataset), counts in expected.items():
             said = (
-                rf"\num{{{one.cut}}} of \num{{40}} documents cut, \qty{{{one.percent}}}{{\percent}}"
+                rf"\num{{{counts.cut}}} of \num{{40}} documents cut, "
+                rf"\qty{{{counts.percent}}}{{\percent}}"
             )
             own = [
                 line for line in notes if f"{display(model)}, {display(dataset)}: {said}" in line
             ]
-            assert len(own) == (one.cut > 0)
-    for one in results.of("conditions"):
-        one["coverage"]["cut"] = 0
+            assert len(own) == (counts.cut > 0)
+    for measurement in results.of("conditions"):
+        measurement["coverage"]["cut"] = 0
     assert "cut" not in typeset.table_tex(results, "datasets")
 
 
@@ -235,7 +236,7 @@ def test_the_page_shows_it_in_words(default):  # noqa: F811
     """The made-up documents of each run are cut: 12 of 40, and 6,000 of 8,000 tokens are read."""
     _, written, _, text = default
     results = results_of(written)
-    runs = [one["run"] for one in results.of("conditions")]
+    runs = [measurement["run"] for measurement in results.of("conditions")]
     said = "12 of 40 documents cut, 75 % of the tokens read"
     plain = re.sub(r"<[^>]+>", "", text)
     of_study = plain.partition("What is read of them")[2].partition("Activations are kept")[0]
@@ -252,16 +253,16 @@ def test_the_page_says_what_is_cut_beside_each_figure(default):  # noqa: F811
     results = copy.deepcopy(results_of(default[1]))
     expected = planted(results)
     coverage = page.coverages(results)
-    assert {run: (one["cut"], one["percent"]) for run, one in coverage.items()} == {
-        run: (f"{one.cut:,}", one.percent) for run, one in expected.items()
+    assert {run: (shown["cut"], shown["percent"]) for run, shown in coverage.items()} == {
+        run: (f"{counts.cut:,}", counts.percent) for run, counts in expected.items()
     }
     rows = collect(results)
     places = {place: rows[key] for key, place in rows.places.items()}
-    whole = [run for run, one in expected.items() if not one.cut]
+    whole = [run for run, counts in expected.items() if not counts.cut]
     assert whole
     for run in expected:
         behind = {
             place: entry for place, entry in places.items() if (place.model, place.dataset) == run
         }
-        cut = [(one["model"], one["dataset"]) for one in page.cut_behind(behind, coverage)]
+        cut = [(row["model"], row["dataset"]) for row in page.cut_behind(behind, coverage)]
         assert cut == ([] if run in whole else [run])

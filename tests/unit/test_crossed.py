@@ -17,16 +17,16 @@ def test_replicates_are_those_of_a_loop_over_documents_and_seeds(monkeypatch):
     drawn = np.random.default_rng(7).integers(4, size=(100, 4))
     others = np.random.default_rng(np.random.SeedSequence([7, 1])).integers(3, size=(100, 3))
     for row in (0, 41, 99):
-        some = [
+        of_seeds = [
             np.sum([sums[seed, document] for document in drawn[row]], axis=0)
             for seed in others[row]
         ]
-        expected = np.mean(some, axis=0) / tokens[drawn[row]].sum()
+        expected = np.mean(of_seeds, axis=0) / tokens[drawn[row]].sum()
         np.testing.assert_allclose(means.replicates[row], expected)
 
 
 def test_intervals_cover_what_varies_alone():
-    """Seeds alike: it is over documents alone. Documents alike: over seeds alone."""
+    """Equal seeds: it is over documents alone. Equal documents: over seeds alone."""
     generator = np.random.default_rng(2)
     of_document = generator.normal(10, 1, 40)
     alike = np.repeat(of_document[None, :, None], 3, axis=0)
@@ -47,8 +47,8 @@ def test_fits_of_a_draw_are_resampled_within_it():
     fits = generator.integers(2, size=(100, 3, 2))
     for row in (0, 41, 99):
         expected = np.zeros((3, 2))
-        for draw, some in zip(draws[row], fits[row], strict=True):
-            for fit in some:
+        for draw, resampled in zip(draws[row], fits[row], strict=True):
+            for fit in resampled:
                 expected[draw, fit] += 1 / 6
         np.testing.assert_allclose(weights[row], expected.ravel())
 
@@ -67,9 +67,9 @@ def test_fits_that_agree_within_their_draw_add_nothing():
 def test_spreads_are_those_that_were_planted():
     generator = np.random.default_rng(0)
     draws = generator.normal(0, 2.0, (4000, 1))
-    found = spreads(draws + generator.normal(0, 0.5, (4000, 3)))
-    assert found["between_draws"] == pytest.approx(2.0, rel=0.05)
-    assert found["within_draws"] == pytest.approx(0.5, rel=0.05)
+    spread = spreads(draws + generator.normal(0, 0.5, (4000, 3)))
+    assert spread["between_draws"] == pytest.approx(2.0, rel=0.05)
+    assert spread["within_draws"] == pytest.approx(0.5, rel=0.05)
     # Draws that scatter less than their fits explain do not scatter.
     assert spreads([[0.0, 2.0], [2.0, 0.0]])["between_draws"] == 0
 

@@ -45,8 +45,10 @@ def shared(name: str) -> Path:
 
 def test_reviews_have_their_identity_and_order(tmp_path):
     documents = list(imdb.parse(archive(tmp_path / "a.tar.gz", REVIEWS)))
-    found = [(d["document_id"], d["split"], d["label"], d["rating"], d["file"]) for d in documents]
-    assert found == [
+    identities = [
+        (d["document_id"], d["split"], d["label"], d["rating"], d["file"]) for d in documents
+    ]
+    assert identities == [
         ("train/neg/0_4", "train", "neg", 4, "aclImdb/train/neg/0_4.txt"),
         ("test/neg/2_1", "test", "neg", 1, "aclImdb/test/neg/2_1.txt"),
         ("test/pos/2_10", "test", "pos", 10, "aclImdb/test/pos/2_10.txt"),
@@ -84,7 +86,7 @@ def test_damage_anywhere_in_an_archive_is_noticed_or_harmless(tmp_path):
         path.write_bytes(whole[:length])
         with pytest.raises(DatasetError):
             list(imdb.parse(path))
-    # Behind gzip's header, whose time and name mean nothing. A flip may still be harmless: in the
+    # After gzip's header, whose time and name mean nothing. A flip may still be harmless: in the
     # bits that fill the last byte, or in a distance that points at other zeros.
     positions = range(whole.index(b"\x00", 10) + 1, len(whole))
     noticed = 0
@@ -118,7 +120,7 @@ def test_an_archive_of_another_make_is_explained(tmp_path, files, message):
 
 
 def with_member(path: Path, **fields) -> Path:
-    """An archive of a review and of one more member, of which there is the header alone."""
+    """An archive of a review and of one more member, which has only a header."""
     with tarfile.open(path, "w:gz") as writer:
         first = tarfile.TarInfo("aclImdb/test/pos/0_7.txt")
         first.size = 4
@@ -131,11 +133,11 @@ def with_member(path: Path, **fields) -> Path:
 
 
 def test_a_review_that_would_fill_the_memory_is_not_read(tmp_path):
-    """Its header says how large it is: what comes behind, here nothing, is not looked at."""
+    """Its header says how large it is: what follows, here nothing, is not read."""
     path = with_member(tmp_path / "a.tar.gz", name="aclImdb/test/pos/1_7.txt", size=600_000_000)
     with pytest.raises(DatasetError, match=r"1_7\.txt has 600,000,000 .* raise REVIEW_BYTES in"):
         list(imdb.parse(path))
-    # Where no review is, it is passed over.
+    # What is no review is passed over.
     path = with_member(tmp_path / "b.tar.gz", name="aclImdb/labeledBow.feat", size=600_000_000)
     with pytest.raises(DatasetError, match="truncated"):
         list(imdb.parse(path))
@@ -178,7 +180,7 @@ def test_a_header_that_would_fill_the_memory_is_not_read(tmp_path, format):
         ({"type": tarfile.FIFOTYPE}, "a named pipe"),
         ({"type": tarfile.DIRTYPE}, "a folder"),
         ({"type": b"Z"}, "of another kind"),
-        # Pax, version 0.1: one byte of data at the place 0 of a file of 10^12 bytes.
+        # Pax, version 0.1: one byte of data at place 0 of a file of 10^12 bytes.
         (
             {"pax_headers": {"GNU.sparse.map": "0,1", "GNU.sparse.size": "1000000000000"}},
             "a sparse file",
@@ -415,12 +417,12 @@ def test_lines_of_plain_text_are_documents(tmp_path):
     path = tmp_path / "mine.txt"
     path.write_text("\ufeffFirst one.\r\n\n  \n二つ目の文書。\nno newline at the end", "utf-8")
     documents = list(lines.parse(path))
-    assert [one["text"] for one in documents] == [
+    assert [document["text"] for document in documents] == [
         "First one.",
         "二つ目の文書。",
         "no newline at the end",
     ]
-    assert [one["document_id"] for one in documents] == [
+    assert [document["document_id"] for document in documents] == [
         "test/0000000",
         "test/0000001",
         "test/0000002",
@@ -431,7 +433,10 @@ def test_lines_of_json_name_their_split(tmp_path):
     path = tmp_path / "mine.jsonl"
     rows = [{"text": "a\nb", "split": "train"}, {"text": "c", "more": 1}, {"text": "d"}]
     path.write_text("\n".join(map(json.dumps, rows)))
-    assert [(one["split"], one["document_id"], one["text"]) for one in lines.parse(path)] == [
+    assert [
+        (document["split"], document["document_id"], document["text"])
+        for document in lines.parse(path)
+    ] == [
         ("train", "train/0000000", "a\nb"),
         ("test", "test/0000000", "c"),
         ("test", "test/0000001", "d"),
@@ -441,7 +446,7 @@ def test_lines_of_json_name_their_split(tmp_path):
 def test_the_hubs_export_of_texts(tmp_path):
     path = tmp_path / "hub.parquet"
     pq.write_table(pa.table({"text": ["a", "b"], "split": ["test", "train"], "id": [1, 2]}), path)
-    assert [(one["split"], one["text"]) for one in lines.parse(path)] == [
+    assert [(document["split"], document["text"]) for document in lines.parse(path)] == [
         ("train", "b"),
         ("test", "a"),
     ]

@@ -37,8 +37,8 @@ MEASUREMENT = dataclasses.replace(NORMS, name="{name}")
 def test_a_measurement_is_found_by_the_name_of_its_folder(tmp_path, monkeypatch):
     modules = {"here": DECLARATION.format(name="here"), "shared": "MEASUREMENT = None"}
     planted = package(tmp_path, monkeypatch, modules)
-    found = declared._declarations(planted, Measurement, "MEASUREMENT", "declaration")
-    assert found == {"here": dataclasses.replace(NORMS, name="here")}
+    measurements = declared._declarations(planted, Measurement, "MEASUREMENT", "declaration")
+    assert measurements == {"here": dataclasses.replace(NORMS, name="here")}
 
 
 def test_a_measurement_that_is_not_called_as_its_folder_is_refused(tmp_path, monkeypatch):

@@ -39,10 +39,10 @@ def sections_of(kind: type[Section], seen: set[type]) -> Iterator[type[Section]]
 
 
 SECTIONS = [
-    one
-    for one in sections_of(Params, set())
-    # Of functions, whose docstrings speak of their parameters; and of what a study changes.
-    if one.__module__ != "posenc.config.registry" and not one.__name__.endswith("Changes")
+    section
+    for section in sections_of(Params, set())
+    # Left out: functions, whose docstrings describe parameters, and a study's changes.
+    if section.__module__ != "posenc.config.registry" and not section.__name__.endswith("Changes")
 ]
 
 
@@ -96,10 +96,10 @@ def test_the_shipped_file_repeats_no_default():
         for name, section in (held.items() if isinstance(held, dict) else [("", held)])
         for key, value, default in values_of(section, f"{kind}.{name}.")
         if default is not PydanticUndefined and value == default
-        # The values of a grid are all said.
+        # A grid states all its values.
         and (kind != "models" or ("models", name) in layers.parts)
-        and not any(key.replace("..", ".").startswith(f"{one}.") for one in alike)
-        and ".parameters." not in key  # there null is no default: it is all documents
+        and not any(key.replace("..", ".").startswith(f"{entry}.") for entry in alike)
+        and ".parameters." not in key  # there null means all documents, not a default
     ]  # fmt: skip
     assert repeated == []
 
@@ -118,7 +118,7 @@ def test_the_shipped_file_repeats_no_default():
     ],
 )
 def test_a_value_that_differs_is_kept_and_the_others_stay(raw, key, value):  # noqa: F811
-    before, after = (dumped(one) for one in (raw, changed(raw, key, value)))
+    before, after = (dumped(params) for params in (raw, changed(raw, key, value)))
     *path, last = key.split(".")
     node, old = after, before
     for part in path:

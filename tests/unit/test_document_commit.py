@@ -43,9 +43,9 @@ def test_what_is_not_committed_is_named_by_its_inputs_as_well(checkout):
     digits = git(checkout, "rev-parse", "HEAD")[:12]
     (checkout / "params.yaml").write_text("second")
     assert commit(checkout) == f"{digits}+"
-    found = named(checkout / "paper/paper.tex", READ)
-    assert found == f"{digits}+ (inputs {inputs_digest(READ)})"
-    assert found != named(checkout / "paper/paper.tex", {**READ, "paper/paper.tex": "3" * 64})
+    name = named(checkout / "paper/paper.tex", READ)
+    assert name == f"{digits}+ (inputs {inputs_digest(READ)})"
+    assert name != named(checkout / "paper/paper.tex", {**READ, "paper/paper.tex": "3" * 64})
 
 
 def test_a_document_has_the_day_of_the_last_commit_that_changed_what_it_is_made_of(
@@ -63,6 +63,6 @@ def test_a_document_has_the_day_of_the_last_commit_that_changed_what_it_is_made_
 def test_outside_a_checkout_the_inputs_are_all_that_is_named(tmp_path):
     (tmp_path / "paper").mkdir()
     assert commit(tmp_path) == ""
-    found = named(tmp_path / "paper/paper.tex", READ)
-    assert found.strip() == f"(inputs {inputs_digest(READ)})"
+    name = named(tmp_path / "paper/paper.tex", READ)
+    assert name.strip() == f"(inputs {inputs_digest(READ)})"
     assert dated(tmp_path / "paper/paper.tex") == ""

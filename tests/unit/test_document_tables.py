@@ -1,7 +1,7 @@
 """Each cell of a table is the number that its row and its column say, in the right digits.
 
-Every estimate of the made-up measurements is another one, between 1 and 10, with an interval that
-asks for five decimals: a column that has fewer says so.
+All estimates of the made-up measurements differ. They lie between 1 and 10, with intervals that
+ask for five decimals: a column with fewer says so.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ABSENT = ["{--}", "--"]
 
 
 def planted(value: Any, numbers: Iterator[float]) -> Any:
-    """A copy in which every estimate is another one."""
+    """A copy in which all estimates differ."""
     if isinstance(value, dict) and {"value", "low", "high"} <= value.keys():
         number = next(numbers)
         return {**value, "value": number, "low": number - 0.0011, "high": number + 0.0008}
@@ -47,93 +47,96 @@ def both(estimate: dict, decimals: int = 5) -> list[str]:
 @pytest.fixture(scope="module")
 def results() -> Results:
     """The default study with a second decoder of its kind."""
-    made = synthetic.study_file()
-    made["models"]["decoder_1"] = made["models"]["decoder"]
-    for models in (made["study"]["models"], made["study"]["captured"]):
+    facts = synthetic.study_file()
+    facts["models"]["decoder_1"] = facts["models"]["decoder"]
+    for models in (facts["study"]["models"], facts["study"]["captured"]):
         models.append("decoder_1")
-    made["study"]["trained"]["decoder_1"] = "sample_reviews"
+    facts["study"]["trained"]["decoder_1"] = "sample_reviews"
     numbers = (1 + 0.00259 * place for place in itertools.count())
-    found: list[dict] = []
-    for model in made["study"]["models"]:
-        for dataset in made["study"]["datasets"]:
-            found.append(synthetic.conditions(made, {}, model, dataset))
-            found.append(synthetic.reference(made, model, dataset))
-            if model not in made["study"]["captured"]:
+    measurements: list[dict] = []
+    for model in facts["study"]["models"]:
+        for dataset in facts["study"]["datasets"]:
+            measurements.append(synthetic.conditions(facts, {}, model, dataset))
+            measurements.append(synthetic.reference(facts, model, dataset))
+            if model not in facts["study"]["captured"]:
                 continue
-            found.append(synthetic.norms(model, dataset))
-            is_decoder = made["models"][model]["is_decoder"]
-            for condition in made["study"]["conditions"]:
+            measurements.append(synthetic.norms(model, dataset))
+            is_decoder = facts["models"][model]["is_decoder"]
+            for condition in facts["study"]["conditions"]:
                 run = (model, dataset, condition)
-                found.append(synthetic.similarity(*run, 128, 4))
-                found.append(synthetic.perplexity(*run, is_decoder))
-    found = [planted(one, numbers) for one in found]
+                measurements.append(synthetic.similarity(*run, 128, 4))
+                measurements.append(synthetic.perplexity(*run, is_decoder))
+    measurements = [planted(measurement, numbers) for measurement in measurements]
     assert next(numbers) < 10
-    for place, one in enumerate(found):
-        one["documents"], one["tokens"] = 1000 + place, 20000 + place
-        one["file"] = f"{place}.json"
-    return Results(made, found, [], {"values": {}}, {"versions": []})
+    for place, measurement in enumerate(measurements):
+        measurement["documents"], measurement["tokens"] = 1000 + place, 20000 + place
+        measurement["file"] = f"{place}.json"
+    return Results(facts, measurements, [], {"values": {}}, {"versions": []})
 
 
 def of(results: Results, kind: str, *run: str) -> dict:
-    (one,) = (one for one in results.of(kind) if tuple(one["run"].values()) == run)
-    return one
+    (measurement,) = (
+        measurement for measurement in results.of(kind) if tuple(measurement["run"].values()) == run
+    )
+    return measurement
 
 
-def entry(one: dict, condition: str) -> dict:
-    (found,) = (entry for entry in one["conditions"] if entry["condition"] == condition)
-    return found
+def entry(measurement: dict, condition: str) -> dict:
+    (chosen,) = (entry for entry in measurement["conditions"] if entry["condition"] == condition)
+    return chosen
 
 
 def changed(results: Results, kind: str, *run: str) -> tuple[Results, dict]:
     """Results with a copy of one of their measurements, and that copy."""
-    one = of(results, kind, *run)
-    own = copy.deepcopy(one)
-    rest = [own if other is one else other for other in results.measurements]
+    measurement = of(results, kind, *run)
+    own = copy.deepcopy(measurement)
+    rest = [own if other is measurement else other for other in results.measurements]
     return Results(results.study, rest, [], results.published, results.versions), own
 
 
-def titled(one: dict, scored: bool = False) -> str:
-    tokens = one["scored_tokens" if scored else "tokens"]
-    name = display(one["run"]["dataset"])
-    return rf"{name}: \num{{{one['documents']}}} documents, \num{{{tokens}}} tokens"
+def titled(measurement: dict, scored: bool = False) -> str:
+    tokens = measurement["scored_tokens" if scored else "tokens"]
+    name = display(measurement["run"]["dataset"])
+    return rf"{name}: \num{{{measurement['documents']}}} documents, \num{{{tokens}}} tokens"
 
 
 def test_conditions_have_their_perplexity_change_and_share(results):
-    found, questions = changed(results, "conditions", "decoder", "sample_questions")
-    reviews = of(found, "conditions", "decoder", "sample_reviews")
+    altered, questions = changed(results, "conditions", "decoder", "sample_questions")
+    reviews = of(altered, "conditions", "decoder", "sample_reviews")
     questions["conditions"] = [e for e in questions["conditions"] if e["condition"] != "mean"]
-    made = evaluation.conditions_table(found)
-    assert made["datasets"] == [titled(reviews, True), titled(questions, True)]
-    assert made["formats"] == [["1.5", "1.3", "1.3"], ["1.5", "1.3", "1.0"]], "no share of nothing"
-    assert made["reason"] is None
-    assert [row[0] for row in made["blocks"][0]["rows"]] == ["intact"]
-    assert made["blocks"][0]["title"] == "" and made["blocks"][1]["title"] == "positions"
-    rows = {row[0]: row[1:] for block in made["blocks"] for row in block["rows"]}
-    assert rows.keys() == {display(one["condition"]) for one in reviews["conditions"]}
+    table = evaluation.conditions_table(altered)
+    assert table["datasets"] == [titled(reviews, True), titled(questions, True)]
+    assert table["formats"] == [["1.5", "1.3", "1.3"], ["1.5", "1.3", "1.0"]], "no share of nothing"
+    assert table["reason"] is None
+    assert [row[0] for row in table["blocks"][0]["rows"]] == ["intact"]
+    assert table["blocks"][0]["title"] == "" and table["blocks"][1]["title"] == "positions"
+    rows = {row[0]: row[1:] for block in table["blocks"] for row in block["rows"]}
+    assert rows.keys() == {display(condition["condition"]) for condition in reviews["conditions"]}
     for run, start in ((reviews, 0), (questions, 5)):
-        for one in run["conditions"]:
-            name = one["condition"]
-            change = ABSENT if name == "intact" else both(one["delta_nll"], 3)
-            has_share = name not in ("intact", "zero") and one["recovered"]
-            share = text(one["recovered"], 3) if has_share else "{--}"
+        for condition in run["conditions"]:
+            name = condition["condition"]
+            change = ABSENT if name == "intact" else both(condition["delta_nll"], 3)
+            has_share = name not in ("intact", "zero") and condition["recovered"]
+            share = text(condition["recovered"], 3) if has_share else "{--}"
             cells = rows[display(name)][start : start + 5]
-            assert cells == [*both(one["perplexity"]), *change, share], name
+            assert cells == [*both(condition["perplexity"]), *change, share], name
     assert rows[display("mean")][5:] == [*ABSENT, *ABSENT, "{--}"]
 
 
 def test_changes_of_few_digits_are_printed_with_as_many(results):
-    found, reviews = changed(results, "conditions", "decoder", "sample_reviews")
-    for one in reviews["conditions"]:
-        one["delta_nll"] = {"value": 2.34567, "low": 2.2, "high": 2.5}  # half of 0.15: 2 decimals
-    rows = evaluation.conditions_table(found)["blocks"][1]["rows"]
+    altered, reviews = changed(results, "conditions", "decoder", "sample_reviews")
+    for condition in reviews["conditions"]:
+        # Half of 0.15: 2 decimals.
+        condition["delta_nll"] = {"value": 2.34567, "low": 2.2, "high": 2.5}
+    rows = evaluation.conditions_table(altered)["blocks"][1]["rows"]
     assert rows[0][3:5] == both({"value": 2.34567, "low": 2.2, "high": 2.5}, 2)
 
 
 def test_the_share_that_masks_recover_is_of_each_decoder_with_mean_and_deviation(results):
-    made = evaluation.recovery_table(results)
-    assert made["decoders"] == ["decoder", "decoder 1"] and made["reason"] is None
-    assert made["formats"] == ["1.3"] * 4
-    for dataset, block in zip(results.study["study"]["datasets"], made["blocks"], strict=True):
+    table = evaluation.recovery_table(results)
+    assert table["decoders"] == ["decoder", "decoder 1"] and table["reason"] is None
+    assert table["formats"] == ["1.3"] * 4
+    for dataset, block in zip(results.study["study"]["datasets"], table["blocks"], strict=True):
         runs = [of(results, "conditions", name, dataset) for name in ("decoder", "decoder_1")]
         documents, tokens = (
             rf"\num{{{runs[0][key]}}} to \num{{{runs[1][key]}}}"
@@ -164,98 +167,106 @@ def test_the_share_that_masks_recover_is_of_each_decoder_with_mean_and_deviation
 
 
 def test_semantics_are_beside_the_model_without_positions(results):
-    made = evaluation.semantics_table(results)
+    table = evaluation.semantics_table(results)
     reviews = of(results, "conditions", "decoder", "sample_reviews")
     names = {
         "hf_finfo": "zero_hf_finfo", "single_token": "single_token", "alibi": "zero_alibi",
         "per_query": "zero_per_query", "prob_mul": "zero_prob_mul", "log_mask": "zero_log_mask",
     }  # fmt: skip
-    rows = {row["key"]: row for row in made["rows"]}
-    assert names.keys() <= rows.keys() and len(rows) == len(made["rows"]) == 12
+    rows = {row["key"]: row for row in table["rows"]}
+    assert names.keys() <= rows.keys() and len(rows) == len(table["rows"]) == 12
     for key, name in names.items():
-        one = entry(reviews, name)
-        without = both(one["delta_nll_without"], 3)
+        condition = entry(reviews, name)
+        without = both(condition["delta_nll_without"], 3)
         assert rows[key]["name"] == display(name)
-        assert rows[key]["cells"] == [text(one["perplexity"]), *without]
-    assert made["formats"] == ["1.5", "1.3"] and made["reason"] is None
-    found, own = changed(results, "conditions", "decoder", "sample_reviews")
+        assert rows[key]["cells"] == [text(condition["perplexity"]), *without]
+    assert table["formats"] == ["1.5", "1.3"] and table["reason"] is None
+    altered, own = changed(results, "conditions", "decoder", "sample_reviews")
     own["conditions"] = [e for e in own["conditions"] if e["condition"] != "zero_prob_mul"]
-    rows = {row["key"]: row for row in evaluation.semantics_table(found)["rows"]}
+    rows = {row["key"]: row for row in evaluation.semantics_table(altered)["rows"]}
     assert rows["prob_mul"]["cells"] == ["{--}", "{--}", "--"]
 
 
 def test_anisotropy_is_of_the_last_state_without_positions(results):
-    made = evaluation.anisotropy_table(results)
-    runs = [one for one in results.of("similarity") if one["run"]["condition"] == "zero"]
-    assert len(made["rows"]) == len(runs) == 6 and made["formats"] == ["1.3"] * 6
-    for row, run in zip(made["rows"], runs, strict=True):
+    table = evaluation.anisotropy_table(results)
+    runs = [
+        measurement
+        for measurement in results.of("similarity")
+        if measurement["run"]["condition"] == "zero"
+    ]
+    assert len(table["rows"]) == len(runs) == 6 and table["formats"] == ["1.3"] * 6
+    for row, run in zip(table["rows"], runs, strict=True):
         last = run["layers"][-1]
         numbers = [text(last["cosine"], 3), text(last["rescaled"], 3), *both(last["centred"], 3)]
         numbers += [*both(last["standardised"], 3), text(last["cka"], 3)]
         assert row == [*map(display, run["run"].values()), *numbers, *both(last["retrieval"], 3)]
-    found, own = changed(results, "similarity", *runs[0]["run"].values())
+    altered, own = changed(results, "similarity", *runs[0]["run"].values())
     own["status"] = "not run"
-    assert evaluation.anisotropy_table(found)["rows"] == made["rows"][1:]
+    assert evaluation.anisotropy_table(altered)["rows"] == table["rows"][1:]
 
 
 def test_norms_have_what_they_tell_and_what_they_cost(results):
-    found, own = changed(results, "norms", "decoder", "sample_reviews")
+    altered, own = changed(results, "norms", "decoder", "sample_reviews")
     names = ("position_embeddings", "token_embeddings", "sum")
     own["r2"] = {
         of_: {"linear": 0.1 + place, "flexible": 0.25 + place} for place, of_ in enumerate(names)
     }
-    made = evaluation.norms_table(found)
-    (row,) = (row for row in made["rows"] if row[:2] == ["decoder", "sample reviews"])
+    table = evaluation.norms_table(altered)
+    (row,) = (row for row in table["rows"] if row[:2] == ["decoder", "sample reviews"])
     assert row[2:8] == ["0.10", "0.25", "1.10", "1.25", "2.10", "2.25"]
-    reviews = of(found, "conditions", "decoder", "sample_reviews")
+    reviews = of(altered, "conditions", "decoder", "sample_reviews")
     costs = [entry(reviews, name) for name in ("unit_norm", "scaled")]
     assert row[8:] == [
-        cell for one in costs for cell in (text(one["layers"][-1], 3), *both(one["delta_nll"], 3))
+        cell
+        for cost in costs
+        for cell in (text(cost["layers"][-1], 3), *both(cost["delta_nll"], 3))
     ]
-    (encoder,) = (row for row in made["rows"] if row[:2] == [display("minilm"), "sample questions"])
-    questions = of(found, "conditions", "minilm", "sample_questions")
+    (encoder,) = (
+        row for row in table["rows"] if row[:2] == [display("minilm"), "sample questions"]
+    )
+    questions = of(altered, "conditions", "minilm", "sample_questions")
     last = [entry(questions, name)["layers"][-1] for name in ("unit_norm", "scaled")]
     assert encoder[8:] == [text(last[0], 3), *ABSENT, text(last[1], 3), *ABSENT]
-    assert made["formats"][0] == "-1.2" and made["formats"][6:] == ["1.3"] * 4
+    assert table["formats"][0] == "-1.2" and table["formats"][6:] == ["1.3"] * 4
 
 
 def test_reference_levels_stand_before_the_model(results):
-    made = evaluation.reference_table(results)
+    table = evaluation.reference_table(results)
     runs = [of(results, "reference", "decoder", name) for name in results.study["datasets"]]
-    assert made["datasets"] == [titled(run) for run in runs]
-    assert made["formats"] == [["1.5", "1.3"]] * 2
-    assert made["model"] == "decoder" and made["reason"] == ""
+    assert table["datasets"] == [titled(run) for run in runs]
+    assert table["formats"] == [["1.5", "1.3"]] * 2
+    assert table["model"] == "decoder" and table["reason"] == ""
     levels = [level["level"] for level in runs[0]["levels"]]
-    assert [row[0] for row in made["levels"]] == levels and len(levels) == 4
-    for row, name in zip(made["levels"], levels, strict=True):
+    assert [row[0] for row in table["levels"]] == levels and len(levels) == 4
+    for row, name in zip(table["levels"], levels, strict=True):
         cells: list[str] = []
         for run in runs:
-            (one,) = (one for one in run["levels"] if one["level"] == name)
-            cells += [*both(one["perplexity"]), text(one["bits_per_byte"], 3)]
+            (reference,) = (reference for reference in run["levels"] if reference["level"] == name)
+            cells += [*both(reference["perplexity"]), text(reference["bits_per_byte"], 3)]
         assert row[1:] == cells
-    assert [row[0] for row in made["conditions"]] == [*map(display, ("intact", "zero"))]
-    for row, name in zip(made["conditions"], ("intact", "zero"), strict=True):
+    assert [row[0] for row in table["conditions"]] == [*map(display, ("intact", "zero"))]
+    for row, name in zip(table["conditions"], ("intact", "zero"), strict=True):
         cells = []
         for run in runs:
-            one = of(results, "perplexity", "decoder", run["run"]["dataset"], name)
-            cells += [*both(one["perplexity"]), text(one["bits_per_byte"], 3)]
+            measurement = of(results, "perplexity", "decoder", run["run"]["dataset"], name)
+            cells += [*both(measurement["perplexity"]), text(measurement["bits_per_byte"], 3)]
         assert row[1:] == cells
 
 
 def test_reference_levels_that_were_not_run_leave_gaps_and_say_why(results):
-    found, own = changed(results, "reference", "decoder", "sample_questions")
+    altered, own = changed(results, "reference", "decoder", "sample_questions")
     own["levels"], own["reason"] = own["levels"][:1], "what it learned from is 100 % unknown"
     level = own["levels"][0]["perplexity"]
     level["low"] = level["high"] = level["value"]  # exact
-    made = evaluation.reference_table(found)
+    table = evaluation.reference_table(altered)
     bits = text(own["levels"][0]["bits_per_byte"], 3)
     digits = f"{level['value']:.3f}"  # four of a number without interval
-    assert made["levels"][0][4:] == [digits, "--", bits]
-    assert all(row[4:] == [*ABSENT, "{--}"] for row in made["levels"][1:])
-    assert made["reason"] == r"what it learned from is 100 \% unknown"
+    assert table["levels"][0][4:] == [digits, "--", bits]
+    assert all(row[4:] == [*ABSENT, "{--}"] for row in table["levels"][1:])
+    assert table["reason"] == r"what it learned from is 100 \% unknown"
     own |= {"status": "not run", "levels": []}
-    made = evaluation.reference_table(found)
-    assert made["datasets"][1] == "sample questions" and ":" in made["datasets"][0]
+    table = evaluation.reference_table(altered)
+    assert table["datasets"][1] == "sample questions" and ":" in table["datasets"][0]
 
 
 def test_models_have_their_shape_and_their_weights(results):
@@ -267,18 +278,25 @@ def test_models_have_their_shape_and_their_weights(results):
     assert encoder[:2] == ["encoder", "bert"] and encoder[4] == r"\num{256}"
     assert encoder[5] == r"package: gt\_all\_minilm\_l6\_v2"
 
-    def depth(found: Results, model: str) -> str:
-        """Of the hidden states that a model is evaluated on: one more than its layers."""
-        (one, *_) = (one for one in found.of("conditions") if one["run"]["model"] == model)
-        return rf"\num{{{len(one['conditions'][0]['layers']) - 1}}}"
+    def depth(given: Results, model: str) -> str:
+        """Its layers: one fewer than the hidden states that it is evaluated on."""
+        (measurement, *_) = (
+            measurement
+            for measurement in given.of("conditions")
+            if measurement["run"]["model"] == model
+        )
+        return rf"\num{{{len(measurement['conditions'][0]['layers']) - 1}}}"
 
     assert rows[display("smollm2")][2:4] == ["--", depth(results, "smollm2")]
-    found, _ = changed(results, "similarity", "minilm", "sample_reviews", "zero")
-    for one in found.of("similarity"):
-        if one["run"]["model"] == "minilm":
-            found.measurements[found.measurements.index(one)] = {**one, "status": "not run"}
-    rows = {row[0]: row[1:] for row in study.models_table(found)["rows"]}
-    assert rows[display("minilm")][2:4] == ["--", depth(found, "minilm")]
+    altered, _ = changed(results, "similarity", "minilm", "sample_reviews", "zero")
+    for measurement in altered.of("similarity"):
+        if measurement["run"]["model"] == "minilm":
+            altered.measurements[altered.measurements.index(measurement)] = {
+                **measurement,
+                "status": "not run",
+            }
+    rows = {row[0]: row[1:] for row in study.models_table(altered)["rows"]}
+    assert rows[display("minilm")][2:4] == ["--", depth(altered, "minilm")]
 
 
 def test_a_model_without_activations_has_the_shape_that_was_verified(results):
@@ -289,16 +307,16 @@ def test_a_model_without_activations_has_the_shape_that_was_verified(results):
 
 
 def test_data_sets_have_the_most_documents_and_where_they_come_from(results):
-    made = {row[0]: row[1:] for row in study.datasets_table(results)["rows"]}
+    rows = {row[0]: row[1:] for row in study.datasets_table(results)["rows"]}
     for dataset in ("sample_reviews", "sample_questions"):
         runs = [r for r in results.of("similarity") if r["run"]["dataset"] == dataset]
-        most = max(one["documents"] for one in runs)
+        most = max(run["documents"] for run in runs)
         split, form, seed = {
             "sample_reviews": ("test", "imdb", 20),
             "sample_questions": ("validation", "truthfulqa", 21),
         }[dataset]
         row = [form, split, rf"\num{{{most}}}", f"generated, seed {seed}"]
-        assert made[display(dataset)] == row
+        assert rows[display(dataset)] == row
     sources = {
         "archive at example.org": {"kind": "url", "url": "https://example.org/a/b.tar.gz"},
         "local file b.csv": {"kind": "path", "path": "own_data/a/b.csv"},
@@ -312,29 +330,37 @@ def test_data_sets_have_the_most_documents_and_where_they_come_from(results):
 
 
 def test_cosines_have_the_documents_they_are_of(results):
-    made = study.similarity_table(results)
-    runs = [one for one in results.of("similarity") if one["run"]["condition"] == "zero"]
-    assert [row["names"] for row in made["rows"]] == [
+    table = study.similarity_table(results)
+    runs = [
+        measurement
+        for measurement in results.of("similarity")
+        if measurement["run"]["condition"] == "zero"
+    ]
+    assert [row["names"] for row in table["rows"]] == [
         [display(name) for name in run["run"].values()] for run in runs
     ]
-    for row, run in zip(made["rows"], runs, strict=True):
+    for row, run in zip(table["rows"], runs, strict=True):
         first, last = run["layers"][0], run["layers"][-1]
         numbers = [*both(first["cosine"], 4), *both(last["cosine"], 4)]
         numbers += [text(last[name], 4) for name in ("baseline", "rescaled")]
         assert list(row["cells"]) == [str(run["documents"]), str(run["tokens"]), *numbers]
         assert row["reason"] is None
-    assert made["formats"] == {"tokens": "5.0", "cosine": "1.4"}
-    found, own = changed(results, "similarity", *runs[0]["run"].values())
+    assert table["formats"] == {"tokens": "5.0", "cosine": "1.4"}
+    altered, own = changed(results, "similarity", *runs[0]["run"].values())
     own |= {"status": "not run", "reason": "100 %"}
-    of_others = study.similarity_table(found)["rows"][-1]
+    of_others = study.similarity_table(altered)["rows"][-1]
     model = display(own["run"]["model"])
     assert of_others == {"names": [model, "--", "--"], "reason": r"100 \%", "cells": []}
 
 
 def test_perplexities_are_in_their_columns(results):
-    made = study.perplexity_table(results)
-    runs = [one for one in results.of("perplexity") if one["status"] == "measured"]
-    *rows, encoder = made["rows"]
+    table = study.perplexity_table(results)
+    runs = [
+        measurement
+        for measurement in results.of("perplexity")
+        if measurement["status"] == "measured"
+    ]
+    *rows, encoder = table["rows"]
     assert encoder["reason"] == "minilm has no language-model head" and len(rows) == len(runs)
     for row, run in zip(rows, runs, strict=True):
         change = both(run["delta_nll"], 3) if run["run"]["condition"] != "intact" else ABSENT
@@ -346,7 +372,7 @@ def test_perplexities_are_in_their_columns(results):
             assert float(cell) == pytest.approx(run["sequence_perplexity"][key], rel=5e-4)
         assert row["names"] == [display(name) for name in run["run"].values()]
     kinds = ("documents", "tokens", "perplexity", "delta", "bits", "share")
-    formats = [made["formats"][kind] for kind in kinds]
+    formats = [table["formats"][kind] for kind in kinds]
     assert formats == ["4.0", "5.0", "1.5", "1.3", "1.3", "1.4"]
 
 
@@ -365,7 +391,7 @@ def test_published_values_have_ours_beside_them_and_how_alike_they_are(results):
     similar, other = (
         f"{model}.sample_reviews.zero.similarity.last.cosine" for model in ("minilm", "decoder")
     )
-    found = published(
+    with_published = published(
         Results(facts, results.measurements, [], {}, {}),
         both={"ours": [similar, other, "nothing.at.all"]},
         none={},
@@ -373,8 +399,8 @@ def test_published_values_have_ours_beside_them_and_how_alike_they_are(results):
         elsewhere={"table": "positions", "ours": ["minilm.positions.order_error"]},
         trained={"table": "experiments", "ours": [other, similar]},
     )
-    made = study.published_table(found)
-    assert made["template"] == "published"
+    printed = study.published_table(with_published)
+    assert printed["template"] == "published"
 
     def theirs(key: str) -> list[str]:
         return [rf"\word{{{key} of all}}", r"no\_mask", r"B\&B", rf"\published{{{key}}}"]
@@ -385,7 +411,7 @@ def test_published_values_have_ours_beside_them_and_how_alike_they_are(results):
     names, empty = [display("sample_reviews"), display("zero")], [""] * 4
     minilm = display("minilm")
     no_head = "minilm.sample_reviews.zero.conditions.perplexity"
-    assert made["rows"] == [
+    assert printed["rows"] == [
         [*theirs("both"), minilm, *names, rf"\measured{{{similar}}}",
          compared(similar, "same", "both")],
         [*empty, "decoder", *names, rf"\measured{{{other}}}", compared(other, "other", "both")],
@@ -396,14 +422,14 @@ def test_published_values_have_ours_beside_them_and_how_alike_they_are(results):
         [*empty, "--", "--", "--", r"\measured{constant.one}",
          compared("constant.one", "other", "lacking")],
     ]  # fmt: skip
-    assert study.published_experiments_table(found)["rows"] == [
+    assert study.published_experiments_table(with_published)["rows"] == [
         [*theirs("trained"), "decoder", *names, rf"\measured{{{other}}}",
          compared(other, "other", "trained")],
         [*empty, minilm, *names, rf"\measured{{{similar}}}",
          compared(similar, "same", "trained")],
     ]  # fmt: skip
-    # Of a table of positions, it stands among our tables, in the first column of mistaken pairs.
-    table = positions.positions_table(found)
+    # A value from a table of positions is in ours, in the first column of mistaken pairs.
+    table = positions.positions_table(with_published)
     (row,) = [row for row in table["rows"] if row[0] == r"B\&B, \word{published}"]
     group = next(group for group in table["groups"] if group["title"].startswith("Pairs mistaken"))
     cells = {place: cell for place, cell in enumerate(row[1:], 2) if cell != "{--}"}
@@ -413,10 +439,10 @@ def test_published_values_have_ours_beside_them_and_how_alike_they_are(results):
 def test_a_study_without_a_decoder_says_so(results):
     facts = copy.deepcopy(results.study)
     facts["study"]["models"] = ["minilm"]
-    found = Results(facts, results.of("reference"), [], {}, {"versions": []})
+    altered = Results(facts, results.of("reference"), [], {}, {"versions": []})
     for name in ("conditions", "recovery", "semantics", "reference"):
-        assert evaluation.TABLES[name](found)["reason"] == "no decoder in this study"
-    assert evaluation.reference_table(found)["model"] == ""
+        assert evaluation.TABLES[name](altered)["reason"] == "no decoder in this study"
+    assert evaluation.reference_table(altered)["model"] == ""
 
 
 def test_perplexities_of_documents_have_their_formats(results):

@@ -155,12 +155,12 @@ def test_an_altered_raw_file_is_not_parsed(tmp_path, damaged):
         "output": tmp_path / "out/documents.parquet",
     }
     step.main(**options)
-    made = options["output"].read_bytes()
+    written = options["output"].read_bytes()
     assert json.loads(pq.read_schema(options["output"]).metadata[b"posenc"])["inputs"] == {
         "raw": {"name": "a.tar.gz", "sha256": sha256_file(raw)}
     }
     found_and_marked(flip(tmp_path / damaged), "posenc.steps.documents", **options)
-    assert options["output"].read_bytes() == made
+    assert options["output"].read_bytes() == written
 
 
 def test_an_error_midway_leaves_nothing(tmp_path):

@@ -1,6 +1,6 @@
-"""Measures of float32 arrays are computed in float64, and of lists like those of arrays.
+"""Measures of float32 arrays are computed in float64, and lists give the same as arrays.
 
-What is cast comes first, so float32 numbers give the bits that the same numbers give in float64.
+Casts come first, so float32 numbers give the bits that the same numbers give in float64.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def drawn(*shape: int, positive: bool = False) -> np.ndarray:
 
 
 def pattern(*shape: int) -> np.ndarray:
-    """Rows that sum to 1 in float32, exactly: of sixteenths."""
+    """Rows of sixteenths, which sum to exactly 1 in float32."""
     counts = np.random.default_rng(0).multinomial(16, np.ones(shape[-1]) / shape[-1], shape[:-1])
     return (counts / 16).astype(np.float32)
 
@@ -116,7 +116,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple]] = {
         (drawn(3, 12, positive=True), T, G)),
     "correlation_of_moments": (
         moments.correlation_of_moments,
-        (np.stack([0 * T[0] + 12, *(one.sum(axis=0) for one in (
+        (np.stack([0 * T[0] + 12, *(array.sum(axis=0) for array in (
             T, T[::-1], T**2, T[::-1] ** 2, T * T[::-1]))]),)),
     "held_out_moments": (
         lambda x, y: components.held_out_moments(x, y, np.arange(40) // 4, folds=2, seed=0),

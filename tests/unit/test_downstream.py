@@ -72,7 +72,7 @@ def options(tmp_path, small_model_folders) -> dict:
                 {"document_id": f"{split}/{number}", "split": split, "text": text, "label": label}
             )
     write_documents(rows, tmp_path / "reviews.parquet", content("imdb"), {"raw": "0" * 64})
-    made = {
+    arguments = {
         "model": "tiny",
         "seed": 3,
         "config": tmp_path / "config.json",
@@ -82,8 +82,8 @@ def options(tmp_path, small_model_folders) -> dict:
         "output": tmp_path / "trials/3.json",
         "partial": tmp_path / "partial/3",
     }
-    configure(made)
-    return made
+    configure(arguments)
+    return arguments
 
 
 def configure(options: dict, family: str = "bert", split: str = "test", **changed) -> None:
@@ -105,7 +105,7 @@ def test_trials_and_their_summary(options, tmp_path, capsys):
         json.dumps(files[-1], allow_nan=False)
     assert files[0]["run"] == {"model": "tiny", "dataset": "reviews"}
     assert not any(word in json.dumps(files[0]["trials"]) for word in ("good", "[CLS]", "dull"))
-    variants = [tuple(one["variant"].values()) for one in files[0]["trials"]]
+    variants = [tuple(entry["variant"].values()) for entry in files[0]["trials"]]
     assert len(set(variants)) == 10
     for trial in files[0]["trials"]:
         assert trial["test"]["documents"] == 40 and trial["validation"]["documents"] == 16
@@ -164,7 +164,7 @@ def check_summary(written, files):
         assert entry["p_value"] == stats.binomtest(int(right.sum()), 80, 0.5).pvalue
         assert entry["p_value"] > 0.01
     still, moving = (
-        next(one for one in written["shuffling"] if one["positions"] == positions)
+        next(row for row in written["shuffling"] if row["positions"] == positions)
         for positions in ("zero", "intact")
     )
     assert still["largest"] < 1e-6 < 1e-3 < moving["mean"]["value"]
@@ -175,15 +175,15 @@ def test_the_same_documents_for_all_and_exchanged_ones_hold_the_same_tokens(opti
     texts = Texts.draw(job, 0, options["tokenizer"], options["documents"][0])
     coins = texts.labels["word_swap"]
     assert coins.sum() == len(texts.exchanged) and 0.3 < coins.mean() < 0.7
-    originals = [one for one, coin in zip(texts.documents, coins, strict=True) if coin]
-    for one, other in zip(originals, texts.exchanged, strict=True):
-        assert Counter(one.tolist()) == Counter(other.tolist()) and (one != other).any()
-        assert one[0] == other[0] == 2 and one[-1] == other[-1] == 3
-    for one, other in zip(texts.documents[texts.splits["test"]], texts.shuffled, strict=True):
-        assert Counter(one.tolist()) == Counter(other.tolist())
+    originals = [document for document, coin in zip(texts.documents, coins, strict=True) if coin]
+    for document, other in zip(originals, texts.exchanged, strict=True):
+        assert Counter(document.tolist()) == Counter(other.tolist()) and (document != other).any()
+        assert document[0] == other[0] == 2 and document[-1] == other[-1] == 3
+    for document, other in zip(texts.documents[texts.splits["test"]], texts.shuffled, strict=True):
+        assert Counter(document.tolist()) == Counter(other.tolist())
     assert max(map(len, texts.documents)) == TRAINING.max_tokens
     # The verdict stands at the end, just before [SEP].
-    verdicts = [VOCABULARY[one[-2]] for one in texts.documents]
+    verdicts = [VOCABULARY[document[-2]] for document in texts.documents]
     assert [verdict == "good" for verdict in verdicts] == texts.labels["sentiment"].tolist()
     again = Texts.draw(job, 0, options["tokenizer"], options["documents"][0])
     assert all(map(np.array_equal, texts.shuffled, again.shuffled))
@@ -293,7 +293,7 @@ def test_a_decoder_can_be_trained_too(
     trials = read_sealed(options["output"])["trials"]
     assert len(trials) == 5
     # A causal decoder's mean depends on the order even without position embeddings or rotation.
-    assert all(one.get("pooled_change", {"mean": 1})["mean"] > 1e-3 for one in trials)
+    assert all(entry.get("pooled_change", {"mean": 1})["mean"] > 1e-3 for entry in trials)
 
 
 # --- The figure -----------------------------------------------------------------------------------
@@ -310,13 +310,13 @@ def trial(seed: int, task: str, positions: str, method: str) -> dict:
     if positions == "intact":
         shuffled[: 40 if task == "sentiment" else 200] = True
     test = changed_predictions(labels, predicted, shuffled)
-    made = {
+    result = {
         "variant": {"task": task, "positions": positions, "method": method},
         "validation": {"documents": 60, "correct": 50},
         "test": test,
     }
     change = {"mean": 0.2, "largest": 0.4} if positions == "intact" else {"mean": 0, "largest": 0}
-    return {**made, "pooled_change": change} if method == "frozen" else made
+    return {**result, "pooled_change": change} if method == "frozen" else result
 
 
 def made_up(model: str, tasks=("sentiment", "word_swap"), dataset: str = "sample_reviews") -> dict:
@@ -348,17 +348,17 @@ def test_the_figure_shows_accuracies_and_gains(names, tmp_path):
     figure = figure_of.draw(measurements, FIGURES.downstream, FIGURES.style)
     check_texts(figure)
     assert len(figure.axes) == len(names) + 1
-    for axes, one in zip(figure.axes, measurements, strict=False):
+    for axes, measurement in zip(figure.axes, measurements, strict=False):
         shown = {round(x, 9) for line in axes.get_lines() for x in line.get_xdata()}
-        for entry in [*one["results"], *one["bags_of_words"]]:
+        for entry in [*measurement["results"], *measurement["bags_of_words"]]:
             assert round(100 * entry["accuracy"]["value"], 9) in shown
     drawn = figure.axes[-1].get_lines()
     points = {tuple(np.round(point, 9)) for line in drawn for point in line.get_xydata()}
-    for one in measurements:
-        for entry in one["gains"]:
+    for measurement in measurements:
+        for entry in measurement["gains"]:
             (score,) = (
                 row["order_sensitivity"]["value"]
-                for row in one["results"]
+                for row in measurement["results"]
                 if figure_of.row_of(row) == figure_of.row_of(entry) and row["positions"] == "intact"
             )
             assert tuple(np.round((score, 100 * entry["gain"]["value"]), 9)) in points

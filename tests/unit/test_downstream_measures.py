@@ -26,10 +26,10 @@ from posenc.metrics.downstream import (
 def test_drawn_rows_are_disjoint_and_balanced(ones, zeros, first, second, seed):
     labels = np.random.default_rng(seed).permutation([True] * ones + [False] * zeros)
     sizes = {"training": first, "validation": second}
-    found = balanced_rows(labels, sizes, np.random.default_rng(seed))
-    assert {name: len(rows) for name, rows in found.items()} == sizes
-    assert not set(found["training"]) & set(found["validation"])
-    for rows in found.values():
+    drawn = balanced_rows(labels, sizes, np.random.default_rng(seed))
+    assert {name: len(rows) for name, rows in drawn.items()} == sizes
+    assert not set(drawn["training"]) & set(drawn["validation"])
+    for rows in drawn.values():
         assert np.sum(~labels[rows]) - np.sum(labels[rows]) == len(rows) % 2
         assert np.all(np.diff(rows) > 0)
 
@@ -39,11 +39,11 @@ def test_the_binomial_test_is_the_sum_of_less_likely_results(correct, more):
     documents = correct + more
     if documents == 0:
         return
-    found = chance_test(correct, documents)
+    result = chance_test(correct, documents)
     pmf = stats.binom.pmf(np.arange(documents + 1), documents, 0.5)
     by_hand = pmf[pmf <= pmf[correct] * (1 + 1e-7)].sum()
-    assert found["p_value"] == pytest.approx(min(1.0, by_hand), rel=1e-9)
-    assert found["accuracy"]["low"] <= correct / documents <= found["accuracy"]["high"]
+    assert result["p_value"] == pytest.approx(min(1.0, by_hand), rel=1e-9)
+    assert result["accuracy"]["low"] <= correct / documents <= result["accuracy"]["high"]
 
 
 def test_coins_make_any_blind_rule_binomial():
@@ -53,8 +53,8 @@ def test_coins_make_any_blind_rule_binomial():
     right = (coins == np.ones(40, bool)).sum(axis=1)  # [draws]
     expected = 4000 * stats.binom.pmf(np.arange(41), 40, 0.5)
     inner = slice(14, 27)
-    found = np.bincount(right, minlength=41)
-    observed = [found[:14].sum(), *found[inner], found[27:].sum()]
+    counts = np.bincount(right, minlength=41)
+    observed = [counts[:14].sum(), *counts[inner], counts[27:].sum()]
     law = [expected[:14].sum(), *expected[inner], expected[27:].sum()]
     assert stats.chisquare(observed, law).pvalue > 0.01
 
@@ -79,66 +79,69 @@ def test_a_planted_direction_is_read_and_noise_is_not():
 
 def test_the_chosen_penalty_has_the_least_validation_loss():
     (x, y), (vx, vy) = planted(60, 6, 0.7), planted(60, 7, 0.7)
-    found = Frozen.fit(x, y, vx, vy)
+    frozen = Frozen.fit(x, y, vx, vy)
     mean, sd = x.mean(axis=0), x.std(axis=0)
     losses = {}
     for penalty in (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0):
         model = LogisticRegression(C=penalty, max_iter=1000).fit((x - mean) / sd, y)
         chance = model.predict_proba((vx - mean) / sd)[np.arange(60), vy.astype(int)]
         losses[penalty] = -np.log(chance).mean()
-    assert found.inverse_penalty == min(losses, key=losses.get)
-    assert found.validation_loss == pytest.approx(min(losses.values()), rel=1e-6)
+    assert frozen.inverse_penalty == min(losses, key=losses.get)
+    assert frozen.validation_loss == pytest.approx(min(losses.values()), rel=1e-6)
 
 
 def bags(count: int, seed: int, told: float = 0.8) -> tuple[list[list[int]], np.ndarray]:
-    """Documents of words that say nothing, and of one of two that tends to tell the label."""
+    """Documents of uninformative words, and of one of two that tends to tell the label."""
     generator = np.random.default_rng(seed)
     labels = np.arange(count) % 2 == 1
     ids = [generator.integers(10, 40, 12).tolist() for _ in range(count)]
-    for one, label in zip(ids, labels, strict=True):
-        one[generator.integers(12)] = 5 if label == (generator.random() < told) else 6
+    for document, label in zip(ids, labels, strict=True):
+        document[generator.integers(12)] = 5 if label == (generator.random() < told) else 6
     return ids, labels
 
 
 def test_a_planted_word_is_read_whatever_the_order():
     (x, y), (vx, vy), (tx, ty) = bags(2000, 0), bags(400, 1), bags(2000, 2)
-    found = BagOfWords.fit(x, y, vx, vy)
-    right = np.mean(found.predict(tx) == ty)
+    bag = BagOfWords.fit(x, y, vx, vy)
+    right = np.mean(bag.predict(tx) == ty)
     assert right == pytest.approx(0.8, abs=0.04), "as often as the word tells"
     generator = np.random.default_rng(3)
-    shuffled = [generator.permutation(one).tolist() for one in tx]
-    assert np.array_equal(found.predict(shuffled), found.predict(tx))
+    shuffled = [generator.permutation(document).tolist() for document in tx]
+    assert np.array_equal(bag.predict(shuffled), bag.predict(tx))
     # Words that were never seen say nothing, and are no error.
-    assert len(found.predict([[999], []])) == 2
+    assert len(bag.predict([[999], []])) == 2
 
 
 def test_the_vectors_of_a_bag_are_those_of_their_definition():
     documents = [[1, 1, 2], [2, 3], [3, 3, 3, 4]]
-    found = BagOfWords.fit(documents, [True, False, True], documents, [True, False, True])
-    rows = found.vectors.transform(documents).toarray()  # [documents, words]
-    for row, one in zip(rows, documents, strict=True):
+    bag = BagOfWords.fit(documents, [True, False, True], documents, [True, False, True])
+    rows = bag.vectors.transform(documents).toarray()  # [documents, words]
+    for row, document in zip(rows, documents, strict=True):
         rare = {word: np.log(4 / (1 + sum(word in d for d in documents))) + 1 for word in range(5)}
-        by_hand = np.array([one.count(word) * rare[word] for word in (1, 2, 3, 4)])
+        by_hand = np.array([document.count(word) * rare[word] for word in (1, 2, 3, 4)])
         np.testing.assert_allclose(row, by_hand / np.linalg.norm(by_hand), rtol=1e-12)
 
 
 def test_the_penalty_of_a_bag_is_chosen_on_validation_documents():
     (x, y), (vx, vy) = bags(60, 6), bags(60, 7)
-    found = BagOfWords.fit(x, y, vx, vy)
-    losses = {one: BagOfWords.fit(x, y, vx, vy, [one]).validation_loss for one in BAG_PENALTIES}
-    assert found.inverse_penalty == min(losses, key=losses.get)
-    assert found.validation_loss == pytest.approx(min(losses.values()))
-    chance = found.regression.predict_proba(found.vectors.transform(vx))
+    bag = BagOfWords.fit(x, y, vx, vy)
+    losses = {
+        penalty: BagOfWords.fit(x, y, vx, vy, [penalty]).validation_loss
+        for penalty in BAG_PENALTIES
+    }
+    assert bag.inverse_penalty == min(losses, key=losses.get)
+    assert bag.validation_loss == pytest.approx(min(losses.values()))
+    chance = bag.regression.predict_proba(bag.vectors.transform(vx))
     by_hand = -np.log(chance[np.arange(60), vy.astype(int)]).mean()
-    assert found.validation_loss == pytest.approx(by_hand, rel=1e-9)
+    assert bag.validation_loss == pytest.approx(by_hand, rel=1e-9)
 
 
 def test_validation_documents_may_have_one_label():
     (x, y), (vx, vy) = bags(60, 6), bags(60, 7)
-    some = [ids for ids, label in zip(vx, vy, strict=True) if label]
-    found = BagOfWords.fit(x, y, some, [True] * len(some), [1.0])
-    chance = found.regression.predict_proba(found.vectors.transform(some))[:, 1]  # [documents]
-    assert found.validation_loss == pytest.approx(-np.log(chance).mean(), rel=1e-9)
+    positive = [ids for ids, label in zip(vx, vy, strict=True) if label]
+    bag = BagOfWords.fit(x, y, positive, [True] * len(positive), [1.0])
+    chance = bag.regression.predict_proba(bag.vectors.transform(positive))[:, 1]  # [documents]
+    assert bag.validation_loss == pytest.approx(-np.log(chance).mean(), rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -165,10 +168,10 @@ def test_the_rounding_of_a_blind_model_is_not_read():
     labels = np.arange(60) % 2 == 1
     same = np.tile(np.random.default_rng(0).normal(size=8), (60, 1))
     features = same * (1 + 1e-7 * labels[:, None])
-    found = Frozen.fit(features[:40], labels[:40], features[40:], labels[40:])
-    assert found.validation_loss == pytest.approx(np.log(2), rel=1e-3)
+    frozen = Frozen.fit(features[:40], labels[:40], features[40:], labels[40:])
+    assert frozen.validation_loss == pytest.approx(np.log(2), rel=1e-3)
 
 
 def test_relative_change_is_that_of_the_norm():
-    found = relative_changes([[3.0, 4.0], [0.0, 2.0]], [[3.0, 4.0], [2.0, 2.0]])
-    assert found == {"mean": pytest.approx(0.5), "largest": pytest.approx(1.0)}
+    change = relative_changes([[3.0, 4.0], [0.0, 2.0]], [[3.0, 4.0], [2.0, 2.0]])
+    assert change == {"mean": pytest.approx(0.5), "largest": pytest.approx(1.0)}

@@ -79,9 +79,9 @@ def patterns_of(model, ids: list[int]) -> list[np.ndarray]:
     former = model.config._attn_implementation
     model.set_attn_implementation("eager")
     with torch.inference_mode():
-        found = model(torch.tensor([ids]), output_attentions=True).attentions
+        patterns = model(torch.tensor([ids]), output_attentions=True).attentions
     model.set_attn_implementation(former)
-    return [one[0].numpy() for one in found]
+    return [pattern[0].numpy() for pattern in patterns]
 
 
 def last_of(model, ids: list[int]) -> torch.Tensor:
@@ -105,10 +105,10 @@ def test_entropy_is_scipys(seed):
 
 def test_parts_by_hand():
     # The first key has half; of the rest, two keys share alike.
-    found = dict(zip(PARTS, parts([0.5, 0.25, 0.25, 0.0]), strict=True))
-    assert found["entropy"] == pytest.approx(1.5 * math.log(2))
-    assert found["others"] == pytest.approx(math.log(2))
-    assert (found["first"], found["largest"]) == (0.5, 0.5)
+    result = dict(zip(PARTS, parts([0.5, 0.25, 0.25, 0.0]), strict=True))
+    assert result["entropy"] == pytest.approx(1.5 * math.log(2))
+    assert result["others"] == pytest.approx(math.log(2))
+    assert (result["first"], result["largest"]) == (0.5, 0.5)
     assert parts([1.0, 0.0])[1] == 0  # nothing is left to the others
 
 
@@ -117,7 +117,7 @@ def test_the_patterns_are_the_librarys(model):
         last = packed_last(model, [IDS])[0]
     causal = is_decoder(model)
     for layer, theirs in enumerate(patterns_of(model, IDS)):
-        both = (one[layer][0].numpy() for one in (recorded.queries, recorded.keys))
+        both = (vectors[layer][0].numpy() for vectors in (recorded.queries, recorded.keys))
         np.testing.assert_allclose(attention_pattern(*both, causal=causal), theirs, atol=3e-6)
     torch.testing.assert_close(last, last_of(model, IDS), atol=2e-5, rtol=1e-5)
 
@@ -142,22 +142,22 @@ def test_the_strongest_keys_of_the_first_layer_keep_their_ratios(model, monkeypa
 
     monkeypatch.setattr(reading._FewKeys, "__call__", kept)
     states_reading(model, IDS, Reading("strongest", 2))
-    found = products[0][0].softmax(dim=-1).numpy()  # [n_heads, tokens, tokens]
+    patterns = products[0][0].softmax(dim=-1).numpy()  # [n_heads, tokens, tokens]
     intact = patterns_of(model, IDS)[0]  # [n_heads, tokens, tokens]
     for head, query in np.ndindex(intact.shape[:2]):
         row = intact[head, query]
         best = np.argsort(-row)[:2]
         expected = np.zeros(len(row))
         expected[best] = row[best] / row[best].sum()
-        np.testing.assert_allclose(found[head, query], expected, atol=1e-6)
+        np.testing.assert_allclose(patterns[head, query], expected, atol=1e-6)
     assert len(products) == 2  # each layer's
 
 
 def scores(tokens: int, *, causal: bool) -> torch.Tensor:
     """Random scores [1, 2, tokens, tokens]."""
-    made = torch.randn(1, 2, tokens, tokens, generator=torch.Generator().manual_seed(0))
+    random_scores = torch.randn(1, 2, tokens, tokens, generator=torch.Generator().manual_seed(0))
     future = torch.full((tokens, tokens), -torch.inf).triu_(1)
-    return made + future if causal else made
+    return random_scores + future if causal else random_scores
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -204,21 +204,21 @@ def text(lengths: tuple[int, ...] = (12, 9, 14, 2)) -> SimpleNamespace:
 def test_a_measurement_is_a_loop_over_queries(model):
     result = step.measure(PARAMETERS, model, text())
     causal = result["is_causal"]
-    found = {"keys": [], "others": [], "first": [], "largest": []}
+    expected = {"keys": [], "others": [], "first": [], "largest": []}
     for ids in [ids[:12] for ids in text().ids if len(ids) > 2]:
         for layer in patterns_of(model, ids):
             for head, query in np.ndindex(layer.shape[:2]):
                 row = layer[head, query, : query + 1 if causal else None].astype(float)
                 if len(row) >= 3:
-                    found["keys"].append(stats.entropy(row))
-                    found["others"].append(stats.entropy(row[1:] / row[1:].sum()))
-                    found["first"].append(row[0])
-                    found["largest"].append(row.max())
+                    expected["keys"].append(stats.entropy(row))
+                    expected["others"].append(stats.entropy(row[1:] / row[1:].sum()))
+                    expected["first"].append(row[0])
+                    expected["largest"].append(row.max())
     for name in ("keys", "others"):
-        assert result[name]["value"] == pytest.approx(math.exp(np.mean(found[name])), rel=1e-5)
+        assert result[name]["value"] == pytest.approx(math.exp(np.mean(expected[name])), rel=1e-5)
     for name in ("first", "largest"):
-        assert result[name]["value"] == pytest.approx(np.mean(found[name]), rel=1e-5)
-    assert result["tokens"] == len(found["keys"]) // (2 * 4)
+        assert result[name]["value"] == pytest.approx(np.mean(expected[name]), rel=1e-5)
+    assert result["tokens"] == len(expected["keys"]) // (2 * 4)
     assert len(result["layers"]) == 2 and len(result["layers"][0]["heads"]) == 4
     layers = [row["first"]["value"] for row in result["layers"]]
     assert np.mean(layers) == pytest.approx(result["first"]["value"])
@@ -240,8 +240,11 @@ def test_an_encoder_is_measured_on_texts_that_are_cut():
         row["from"]: row for row in step.measure(PARAMETERS, model, text((12, 9, 14)))["lengths"]
     }
     assert list(rows) == [4, 8] and rows[8]["seen"] == pytest.approx(8)
-    own = [patterns_of(model, one[:8]) for one in ids]  # [documents][n_layers, n_heads, 8, 8]
-    entropies = [stats.entropy(np.asarray(layer, float), axis=-1) for one in own for layer in one]
+    # [documents][n_layers, n_heads, 8, 8]
+    own = [patterns_of(model, document[:8]) for document in ids]
+    entropies = [
+        stats.entropy(np.asarray(layer, float), axis=-1) for patterns in own for layer in patterns
+    ]
     assert rows[8]["keys"]["value"] == pytest.approx(math.exp(np.mean(entropies)), rel=1e-5)
     assert rows[8]["documents"] == 3
 
@@ -256,10 +259,10 @@ def test_growth_is_the_exponent_of_patterns_that_were_made_so(exponent):
     logs = queries * np.log(2.0) * (np.arange(step.OCTAVES) + 0.5)  # [documents, OCTAVES]
     of_heads = np.zeros((6, step.OCTAVES, 2, 2, len(PARTS)))
     of_heads[..., 0] = exponent * logs[..., None, None]
-    found = step.length_results(PARAMETERS, queries, logs, of_heads)
-    assert [row["from"] for row in found["lengths"]] == [3, 4, 8, 16, 32, 64, 256]
-    assert [row["documents"] for row in found["lengths"]] == [6] * 6 + [3]
-    assert [*found["growth"].values()] == pytest.approx([exponent] * 3, abs=1e-9)
+    result = step.length_results(PARAMETERS, queries, logs, of_heads)
+    assert [row["from"] for row in result["lengths"]] == [3, 4, 8, 16, 32, 64, 256]
+    assert [row["documents"] for row in result["lengths"]] == [6] * 6 + [3]
+    assert [*result["growth"].values()] == pytest.approx([exponent] * 3, abs=1e-9)
     only = np.where(np.arange(step.OCTAVES) == 4, queries, 0)
     assert step.length_results(PARAMETERS, only, logs, of_heads)["growth"] is None
 
@@ -267,7 +270,7 @@ def test_growth_is_the_exponent_of_patterns_that_were_made_so(exponent):
 def test_losses_and_cosines_are_those_of_the_states_read():
     model = gpt2()
     result = step.measure(PARAMETERS, model, text((12, 9, 14)))
-    entries = {(one["choice"], one["keys"]): one for one in result["reading"]}
+    entries = {(entry["choice"], entry["keys"]): entry for entry in result["reading"]}
     assert set(entries) == {("every", None), *((way, keys) for way in CHOICES for keys in (1, 4))}
     with torch.inference_mode():
         losses = [
@@ -279,17 +282,17 @@ def test_losses_and_cosines_are_those_of_the_states_read():
     intact = entries["every", None]
     assert intact["nll"]["value"] == pytest.approx(torch.cat(losses).mean().item(), rel=1e-5)
     assert (intact["delta_nll"]["value"], intact["cosine"]["value"]) == (0, pytest.approx(1))
-    for (way, keys), one in entries.items():
-        difference = one["nll"]["value"] - intact["nll"]["value"]
-        assert one["delta_nll"]["value"] == pytest.approx(difference)
+    for (way, keys), entry in entries.items():
+        difference = entry["nll"]["value"] - intact["nll"]["value"]
+        assert entry["delta_nll"]["value"] == pytest.approx(difference)
         if keys == 4:
-            assert entries[way, 1]["cosine"]["value"] < one["cosine"]["value"] < 1
+            assert entries[way, 1]["cosine"]["value"] < entry["cosine"]["value"] < 1
 
 
 def test_an_encoder_has_no_loss():
     result = step.measure(PARAMETERS, bert(), text())
-    assert {one["nll"] for one in result["reading"]} == {None}
-    assert {one["delta_nll"] for one in result["reading"]} == {None}
+    assert {entry["nll"] for entry in result["reading"]} == {None}
+    assert {entry["delta_nll"] for entry in result["reading"]} == {None}
 
 
 def test_too_few_documents_name_the_field():
@@ -298,52 +301,54 @@ def test_too_few_documents_name_the_field():
 
 
 def test_numbers_of_the_ways_to_read():
-    one = made_up.effective_keys("decoder", "reviews", True)
-    one["layers"][2]["keys"] = made_up.estimate(2.0)
-    one["layers"][1]["keys"] = made_up.estimate(31.0)
-    found = numbers.effective_keys(one)
+    measurement = made_up.effective_keys("decoder", "reviews", True)
+    measurement["layers"][2]["keys"] = made_up.estimate(2.0)
+    measurement["layers"][1]["keys"] = made_up.estimate(31.0)
+    quantities = numbers.effective_keys(measurement)
     ends = {f"{way}.{part}" for way in numbers.READ for part in numbers.COST}
     ways = {f"{choice}.{keys}" for choice in CHOICES for keys in (1, 4, 16)}
     read = {f"{way}.{part}" for way in ways for part in numbers.COST}
-    assert set(found) == set(numbers.EFFECTIVE_KEYS) - ends | read
-    assert found["seen"].value == 40
-    assert (found["fewest"].value, found["fewest.layer"].value) == (2.0, 2)
-    assert (found["most"].value, found["most.layer"].value) == (31.0, 1)
-    assert found["strongest.4.delta_nll"].value == pytest.approx(0.25)
-    assert found["seen_16.others"].value == pytest.approx(9) and found["growth"].value == 0.5
-    assert found["seen_128.keys"].reason == "documents are too short"
-    assert found["random.16.cosine"].value == pytest.approx(1 - 3 / 16 / 4)
+    assert set(quantities) == set(numbers.EFFECTIVE_KEYS) - ends | read
+    assert quantities["seen"].value == 40
+    assert (quantities["fewest"].value, quantities["fewest.layer"].value) == (2.0, 2)
+    assert (quantities["most"].value, quantities["most.layer"].value) == (31.0, 1)
+    assert quantities["strongest.4.delta_nll"].value == pytest.approx(0.25)
+    assert (
+        quantities["seen_16.others"].value == pytest.approx(9) and quantities["growth"].value == 0.5
+    )
+    assert quantities["seen_128.keys"].reason == "documents are too short"
+    assert quantities["random.16.cosine"].value == pytest.approx(1 - 3 / 16 / 4)
     encoder = numbers.effective_keys(made_up.effective_keys("minilm", "reviews", False))
     assert encoder["nearest.1.delta_nll"].reason == "an encoder has no loss"
-    one["reading"] = one["reading"][:1]
-    assert not any(key.startswith("nearest") for key in numbers.effective_keys(one))
+    measurement["reading"] = measurement["reading"][:1]
+    assert not any(key.startswith("nearest") for key in numbers.effective_keys(measurement))
 
 
 @pytest.mark.parametrize("is_decoder", [True, False])
 def test_the_figure_shows_what_was_measured(is_decoder):
-    one = made_up.effective_keys("minilm", "sample_reviews", is_decoder)
-    drawn = figure.draw([one], SECTIONS.effective_keys, STYLE)
+    measurement = made_up.effective_keys("minilm", "sample_reviews", is_decoder)
+    drawn = figure.draw([measurement], SECTIONS.effective_keys, STYLE)
     above, middle, below = drawn.axes
     lines = {line.get_label(): line.get_ydata() for line in above.lines}
     for name, label in figure.SERIES.items():
-        assert list(lines[label]) == [row[name]["value"] for row in one["layers"]]
+        assert list(lines[label]) == [row[name]["value"] for row in measurement["layers"]]
     lines = {line.get_label(): line.get_xydata() for line in middle.lines}
     for name, label in figure.SERIES.items():
-        expected = [(row["seen"], row[name]["value"]) for row in one["lengths"]]
+        expected = [(row["seen"], row[name]["value"]) for row in measurement["lengths"]]
         assert lines[label].tolist() == [list(pair) for pair in expected]
     lines = {line.get_label(): line.get_ydata() for line in below.lines}
     for choice, label in figure.CHOICES.items():
-        entries = [entry for entry in one["reading"] if entry["choice"] == choice]
+        entries = [entry for entry in measurement["reading"] if entry["choice"] == choice]
         expected = [
             entry["delta_nll"]["value"] if is_decoder else 1 - entry["cosine"]["value"]
             for entry in entries
         ]
         assert list(lines[label]) == expected
     assert ("nats" in below.get_ylabel()) == is_decoder
-    _, found = figure.costs(one, "nearest")
-    assert all(each["low"] <= each["value"] <= each["high"] for each in found)
+    _, costs = figure.costs(measurement, "nearest")
+    assert all(each["low"] <= each["value"] <= each["high"] for each in costs)
 
 
 def test_the_figure_without_measurements_says_so():
     drawn = figure.draw([], SECTIONS.effective_keys, STYLE)
-    assert "no attention was measured" in "\n".join(one.get_text() for one in texts(drawn))
+    assert "no attention was measured" in "\n".join(label.get_text() for label in texts(drawn))

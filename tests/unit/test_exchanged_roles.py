@@ -1,4 +1,4 @@
-"""Sentences with their names exchanged: made right, and one vector where order is not seen."""
+"""Sentences with exchanged names: well formed, and one vector where order is not seen."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def job(family: str = "bert", **changes) -> SimpleNamespace:
 
 def tokenizer_of(letters: str) -> Tokenizer:
     """A token for each letter, and one for all others."""
-    vocabulary = {"?": 0, "<|endoftext|>": 1, **{one: 2 + n for n, one in enumerate(letters)}}
+    vocabulary = {"?": 0, "<|endoftext|>": 1, **{letter: 2 + n for n, letter in enumerate(letters)}}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="?"))
     tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
     return tokenizer
@@ -46,17 +46,17 @@ def tokenizer_of(letters: str) -> Tokenizer:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_exchanged_names_are_the_same_words_in_another_order(language):
-    made = sentences(language, 60, seed=1)
-    assert len({one.text for one in made}) == 60
+    drawn_sentences = sentences(language, 60, seed=1)
+    assert len({sentence.text for sentence in drawn_sentences}) == 60
     every = [*roles.CITIES[language].split(), *roles.PEOPLE[language].split()]
-    for one in made:
-        assert one.text != one.exchanged
-        assert Counter(one.text) == Counter(one.exchanged)
-        names = [name for name in every if name in one.text]
+    for sentence in drawn_sentences:
+        assert sentence.text != sentence.exchanged
+        assert Counter(sentence.text) == Counter(sentence.exchanged)
+        names = [name for name in every if name in sentence.text]
         assert len(names) == 2
-        assert all(name in one.paraphrase for name in names)
-        assert not any(name in one.unrelated for name in names)
-        assert not any(one.text.startswith(name) for name in names)
+        assert all(name in sentence.paraphrase for name in names)
+        assert not any(name in sentence.unrelated for name in names)
+        assert not any(sentence.text.startswith(name) for name in names)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -88,25 +88,25 @@ def conditions(measured: dict) -> list[dict]:
 
 def test_a_sentence_is_the_mean_of_its_last_states():
     model, ids = bert(), [[3, 1, 2], [5, 4, 4, 9]]
-    found = step.vectors_of(model, ids, step.Condition.model_validate({"position": "intact"}))
-    for row, one in zip(found, ids, strict=True):
+    vectors = step.vectors_of(model, ids, step.Condition.model_validate({"position": "intact"}))
+    for row, tokens in zip(vectors, ids, strict=True):
         with torch.inference_mode():
-            expected = model(torch.tensor([one])).last_hidden_state[0].mean(dim=0)
+            expected = model(torch.tensor([tokens])).last_hidden_state[0].mean(dim=0)
         np.testing.assert_allclose(row, expected.numpy(), atol=2e-6)
 
 
 def test_cosines_by_hand(monkeypatch):
     vectors = np.array([[0, 0], [1, 0], [1, 1], [3, 4], [0, 2], [2, 0]], float)
     monkeypatch.setattr(
-        step, "vectors_of", lambda network, ids, condition: vectors[[one for (one,) in ids]]
+        step, "vectors_of", lambda network, ids, condition: vectors[[token for (token,) in ids]]
     )
     kinds = ("text", "exchanged", "paraphrase", "unrelated")
     ids = dict(zip(kinds, ([[1], [1]], [[2], [4]], [[3], [3]], [[4], [4]]), strict=True))
-    found = step.similarities(PARAMETERS, None, ids, {"position": "intact"})
-    assert found["exchanged"]["value"] == pytest.approx(0.5**0.5 / 2)
-    assert found["paraphrase"]["value"] == pytest.approx(0.6)
-    assert found["unrelated"]["value"] == 0
-    assert found["nearer"] == 0.5  # .71 and 0 against .6
+    similarities = step.similarities(PARAMETERS, None, ids, {"position": "intact"})
+    assert similarities["exchanged"]["value"] == pytest.approx(0.5**0.5 / 2)
+    assert similarities["paraphrase"]["value"] == pytest.approx(0.6)
+    assert similarities["unrelated"]["value"] == 0
+    assert similarities["nearer"] == 0.5  # .71 and 0 against .6
 
 
 def test_names_that_a_tokenizer_does_not_know_are_left_out():
@@ -129,28 +129,28 @@ def test_sentences_that_are_cut_are_left_out():
 
 
 def test_numbers_by_language_and_condition():
-    one = made_up.exchanged_roles("minilm", False)
-    found = numbers.exchanged_roles(one)
-    assert set(found) == set(numbers.EXCHANGED_ROLES)
-    assert found["english.zero.exchanged"].value == 1
-    assert found["english.intact.exchanged"].value == pytest.approx(0.98)
-    assert found["japanese.zero.unrelated"].value == pytest.approx(0.3 - 0.012)
-    assert found["japanese.intact.nearer"].value == pytest.approx(0.96)
-    assert found["japanese.pairs"].value == 198
-    one["languages"][1] |= {"conditions": [], "reason": "unknown names"}
-    assert numbers.exchanged_roles(one)["japanese.intact.nearer"].reason == "unknown names"
-    one["languages"] = one["languages"][:1]
-    assert "no such sentences" in numbers.exchanged_roles(one)["japanese.pairs"].reason
+    measurement = made_up.exchanged_roles("minilm", False)
+    quantities = numbers.exchanged_roles(measurement)
+    assert set(quantities) == set(numbers.EXCHANGED_ROLES)
+    assert quantities["english.zero.exchanged"].value == 1
+    assert quantities["english.intact.exchanged"].value == pytest.approx(0.98)
+    assert quantities["japanese.zero.unrelated"].value == pytest.approx(0.3 - 0.012)
+    assert quantities["japanese.intact.nearer"].value == pytest.approx(0.96)
+    assert quantities["japanese.pairs"].value == 198
+    measurement["languages"][1] |= {"conditions": [], "reason": "unknown names"}
+    assert numbers.exchanged_roles(measurement)["japanese.intact.nearer"].reason == "unknown names"
+    measurement["languages"] = measurement["languages"][:1]
+    assert "no such sentences" in numbers.exchanged_roles(measurement)["japanese.pairs"].reason
 
 
 def test_the_figure_shows_what_was_measured():
-    one = made_up.exchanged_roles("minilm", False)
-    drawn = figure.draw([one], SECTIONS.exchanged_roles, STYLE)
+    measurement = made_up.exchanged_roles("minilm", False)
+    drawn = figure.draw([measurement], SECTIONS.exchanged_roles, STYLE)
     lines = {line.get_label(): list(line.get_xdata()) for line in drawn.axes[0].lines}
-    for language in one["languages"]:
+    for language in measurement["languages"]:
         for condition in language["conditions"]:
             label = f"{language['language'].title()}, {display(condition['condition'])}"
             assert lines[label] == [condition[kind]["value"] for kind in figure.ROWS]
-    nothing = {**one, "status": "not run", "reason": "no names"}
+    nothing = {**measurement, "status": "not run", "reason": "no names"}
     drawn = figure.draw([nothing], SECTIONS.exchanged_roles, STYLE)
     assert "no names" in "\n".join(each.get_text() for each in texts(drawn))

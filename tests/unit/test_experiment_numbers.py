@@ -1,7 +1,7 @@
-"""Each printed number of an experiment is the one that its key names, in the unit of its text.
+"""Each printed number of an experiment is the one its key names, in the unit of its text.
 
-Every number of a made-up measurement is another one; the table below says, by hand, where each key
-takes its number from. A wrong entry, a missing factor of 100 or two that are swapped show.
+All numbers of a made-up measurement differ; the table below, written by hand, says where each key
+takes its number from. A wrong entry, a missing factor of 100 or a swap shows.
 """
 
 from __future__ import annotations
@@ -222,23 +222,23 @@ MEASURED: dict[str, Callable[[], dict]] = {
 
 
 def read(kind: str) -> Callable[[dict], dict]:
-    """How a kind of results is read; that of tokenizers has its numbers by data set."""
+    """How a kind of result is read; tokenizers have their numbers by data set."""
     return QUANTITIES[kind].read or tokenizers_quantities.tokenizers
 
 
 @pytest.mark.parametrize("kind", EXPECTED)
 def test_each_key_names_its_own_number(kind):
     measurement = distinct(MEASURED[kind]())
-    found = read(kind)(measurement)
+    quantities = read(kind)(measurement)
     if kind == "tokenizers":
-        found = {".".join(place): entry for place, entry in found.items()}
+        quantities = {".".join(place): entry for place, entry in quantities.items()}
     for key, (path, factor) in EXPECTED[kind].items():
-        assert found[key] == expected(at(measurement, path), factor), key
+        assert quantities[key] == expected(at(measurement, path), factor), key
 
 
 @pytest.mark.parametrize("kind", EXPECTED)
 def test_the_table_above_is_worth_something(kind):
-    """Numbers differ, so that one in the place of another is seen."""
+    """Numbers differ, so a number in the wrong place shows."""
     measurement = distinct(MEASURED[kind]())
     values = [at(measurement, path) for path, _ in EXPECTED[kind].values()]
     plain = [value["value"] if isinstance(value, dict) else value for value in values]
@@ -247,23 +247,32 @@ def test_the_table_above_is_worth_something(kind):
 
 @pytest.mark.parametrize("kind", sorted({*EXPECTED} - {"scaling", "mixed_images"}))
 def test_seeds_are_counted(kind):
-    found = read(kind)({**MEASURED[kind](), "seeds": [3, 1, 4, 1, 5]})
-    assert found["seeds" if kind != "tokenizers" else ("", "seeds")] == Number(5)
+    quantities = read(kind)({**MEASURED[kind](), "seeds": [3, 1, 4, 1, 5]})
+    assert quantities["seeds" if kind != "tokenizers" else ("", "seeds")] == Number(5)
 
 
 def test_a_table_without_what_the_text_speaks_of_has_the_last_of_what_there_is():
-    one = distinct(made_up.superposition())
-    for mixtures in (one["differences"], *(entry["mixtures"] for entry in one["classifiers"])):
+    measurement = distinct(made_up.superposition())
+    for mixtures in (
+        measurement["differences"],
+        *(entry["mixtures"] for entry in measurement["classifiers"]),
+    ):
         for place, mixture in enumerate(mixtures):
             mixture["weight"] = 0.1 + place / 100
-    found = superposition_quantities.superposition(one)
-    assert found["difference.outputs"] == expected(one["differences"][-1]["outputs"], PERCENT)
-    both = one["classifiers"][0]["mixtures"][-1]["inputs"]["both"]
-    assert found[f"{one['classifiers'][0]['name']}.both"] == expected(both, PERCENT)
-    one = distinct(made_up.scaling())
-    one["dimensions"] = one["dimensions"][:1]
-    found = scaling_quantities.scaling(one)
-    assert found["narrow.d_k"] == found["wide.d_k"] == expected(one["dimensions"][0]["d_k"])
+    quantities = superposition_quantities.superposition(measurement)
+    assert quantities["difference.outputs"] == expected(
+        measurement["differences"][-1]["outputs"], PERCENT
+    )
+    both = measurement["classifiers"][0]["mixtures"][-1]["inputs"]["both"]
+    assert quantities[f"{measurement['classifiers'][0]['name']}.both"] == expected(both, PERCENT)
+    measurement = distinct(made_up.scaling())
+    measurement["dimensions"] = measurement["dimensions"][:1]
+    quantities = scaling_quantities.scaling(measurement)
+    assert (
+        quantities["narrow.d_k"]
+        == quantities["wide.d_k"]
+        == expected(measurement["dimensions"][0]["d_k"])
+    )
 
 
 def test_percent_is_of_a_share_with_or_without_an_interval():
@@ -287,8 +296,8 @@ def test_what_networks_are_called():
 
 def test_what_was_not_run_says_why():
     measurement = made_up.downstream("minilm", "reviews")
-    found = downstream_quantities.downstream(measurement)
-    assert found["word_swap.frozen.zero.order_sensitivity"] == NotRun(
+    quantities = downstream_quantities.downstream(measurement)
+    assert quantities["word_swap.frozen.zero.order_sensitivity"] == NotRun(
         "1 of 3 classifiers give all documents one label"
     )
     measurement["results"] = measurement["results"][:1]
@@ -299,7 +308,7 @@ def test_what_was_not_run_says_why():
 
 def test_hard_attention_compares_each_baseline_with_none():
     measurement = distinct(made_up.hard_attention({"model": "m", "dataset": "d"}, True))
-    found = hard_attention_quantities.hard_attention(measurement)
+    quantities = hard_attention_quantities.hard_attention(measurement)
     for key, path in {
         "queries": "tokens", "entropy": "entropy", "uniform": "uniform", "soft": "soft",
         "hard": "hard", "mean": "baselines[name=mean].ratio",
@@ -315,13 +324,13 @@ def test_hard_attention_compares_each_baseline_with_none():
         "values.samples": "values.samples_to_signal.none",
         "values.samples_optimal": "values.samples_to_signal.optimal",
     }.items():  # fmt: skip
-        assert found[key] == expected(at(measurement, path), PLAIN), key
-    assert set(found) == set(hard_attention_quantities.HARD_ATTENTION)
+        assert quantities[key] == expected(at(measurement, path), PLAIN), key
+    assert set(quantities) == set(hard_attention_quantities.HARD_ATTENTION)
 
 
 def test_sums_of_embeddings_are_those_of_the_whole_width_at_equal_weights():
     measurement = distinct(made_up.embedding_sums("m", True))
-    found = embedding_sums_quantities.embedding_sums(measurement)
+    quantities = embedding_sums_quantities.embedding_sums(measurement)
     for key, path in {
         "both": "model.-1.weights[weight=0.5].cosine.both",
         "both_centred": "centred.-1.weights[weight=0.5].cosine.both",
@@ -331,8 +340,8 @@ def test_sums_of_embeddings_are_those_of_the_whole_width_at_equal_weights():
         "rows": "rows",
         "needed": "needed_dimensions[weight=0.5].dimensions",
     }.items():
-        assert found[key] == expected(at(measurement, path), PLAIN), key
-    assert set(found) == set(embedding_sums_quantities.EMBEDDING_SUMS)
+        assert quantities[key] == expected(at(measurement, path), PLAIN), key
+    assert set(quantities) == set(embedding_sums_quantities.EMBEDDING_SUMS)
 
 
 # --- Tables ---------------------------------------------------------------------------------------

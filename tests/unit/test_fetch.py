@@ -390,5 +390,8 @@ def test_a_raw_file_has_one_name_and_is_read_as_what_it_is(
     assert names(raw.parent) == ["raw", "raw.json"]
     assert raw.read_bytes() == content and verify(raw, "raw.json") == raw
     text = Text(line_breaks="keep", normalization="none")
-    found = [(one["split"], one["text"]) for one in parse(raw, Content(format=format, text=text))]
-    assert found == documents
+    pairs = [
+        (document["split"], document["text"])
+        for document in parse(raw, Content(format=format, text=text))
+    ]
+    assert pairs == documents

@@ -1,4 +1,4 @@
-"""What a figure's SVG says that it shows is what was drawn."""
+"""What a figure's SVG says it shows is what was drawn."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def shown(figure: Canvas) -> dict:
     """What its SVG holds."""
     with common.styled(STYLE):
         text = svg.written(figure, 100)
-    found = ElementTree.fromstring(text).find("{*}metadata").text
-    return json.loads(found, parse_float=str, parse_int=str)
+    metadata = ElementTree.fromstring(text).find("{*}metadata").text
+    return json.loads(metadata, parse_float=str, parse_int=str)
 
 
 def test_a_line_has_its_label_its_values_and_the_interval_of_its_own_band():
     figure, axes = panel()
-    # Another band of this colour holds some of the points as well.
+    # Another band of this colour also holds some of the points.
     axes.fill_between([0, 5, 10], [2.4, 2.4, 2.4], [2.6, 2.6, 2.6], color="C0", alpha=0.2)
     axes.plot([0, 5, 10], [1, 2.5, 9], color="C0", label="ours")
     axes.fill_between([0, 5, 10], [0.5, 2, 8], [2, 3, 9.5], color="C0", alpha=0.2)
-    found = shown(figure)
-    assert found["panels"] == [["one model", "depth", "loss", ""]]
-    ((number, name, points),) = found["series"]
+    content = shown(figure)
+    assert content["panels"] == [["one model", "depth", "loss", ""]]
+    ((number, name, points),) = content["series"]
     assert (number, name) == ("0", "ours")
     # 20 % of 200 points from the left; 20 % and a tenth of 60 % of 100 from below.
     assert points[0] == ["400", "740", "0", "1", "1", "0.5", "2"]
@@ -86,8 +86,8 @@ def test_bars_points_and_steps_have_values_and_legends_give_names():
     axes.axhline(0.7, color="0.5")
     axes.plot([10], [9], color="C4", marker=">", clip_on=False, label="beyond")
     axes.legend(handles=[Line2D([], [], color="C1", marker="o", ls="none", label="points")])
-    found = {name: [p[2:4] for p in points] for _, name, points in shown(figure)["series"]}
-    assert found == {
+    series = {name: [p[2:4] for p in points] for _, name, points in shown(figure)["series"]}
+    assert series == {
         "bars": [["1", "4"], ["3", "7"]],
         "points": [["2.5", "6.25"]],
         "steps": [["5.5", "1"], ["7.25", "3"]],
@@ -100,9 +100,9 @@ def test_cells_of_a_small_heat_map_have_values_and_lines_of_many_points_are_a_pi
     figure, axes = panel()
     image = axes.imshow([[1.0, 2.0], [3.0, np.nan]], extent=(0, 10, 10, 0))
     figure.colorbar(image, label="weight", ax=axes)
-    found = shown(figure)
-    assert [one[3] for one in found["panels"]] == ["weight"]
-    ((_, _, cells),) = found["series"]
+    content = shown(figure)
+    assert [entry[3] for entry in content["panels"]] == ["weight"]
+    ((_, _, cells),) = content["series"]
     assert [cell[2:] for cell in cells] == [
         ["2.5", "2.5", "2", "1"],
         ["7.5", "2.5", "2", "2"],
@@ -120,7 +120,7 @@ def test_text_is_text_and_stands_right_in_any_font():
     root = ElementTree.fromstring(svg.written(figure, 100))
     texts = {text.text: text for text in root.findall(".//{*}text")}
     assert {"depth", "loss", "one", "model", "10"} <= texts.keys()
-    # The panel's middle: halves of its width, for each line of the title by itself.
+    # The middle of the panel's width, for each line of the title by itself.
     for line in ("one", "model"):
         assert "text-anchor:middle" in texts[line].get("style")
         assert float(texts[line].get("x")) == pytest.approx(100, abs=0.6)

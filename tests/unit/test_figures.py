@@ -57,20 +57,20 @@ def inputs(tmp_path_factory):
 def drawn(name, inputs):
     """A figure of the study."""
     draw = importlib.import_module(module_of(name)).draw
-    read = [one for kind in INPUT[name] for one in inputs[2][kind]]
+    read = [measurement for kind in INPUT[name] for measurement in inputs[2][kind]]
     return draw(read, getattr(SECTIONS, name), STYLE)
 
 
 def texts(figure):
-    """Every text that is seen: matplotlib keeps the labels of ticks that are out of view."""
+    """Every visible text: matplotlib also keeps labels of ticks that are out of view."""
     unseen = set()
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
             low, high = sorted(axis.get_view_interval())
             ticks = [tick for tick in axis.get_major_ticks() if not low <= tick.get_loc() <= high]
             unseen |= {tick.label1 for tick in ticks}
-    found = [text for text in figure.findobj(Text) if text not in unseen]
-    return [text for text in found if text.get_visible() and text.get_text().strip()]
+    seen = [text for text in figure.findobj(Text) if text not in unseen]
+    return [text for text in seen if text.get_visible() and text.get_text().strip()]
 
 
 def check_texts(figure):
@@ -79,8 +79,8 @@ def check_texts(figure):
         figure.draw_without_rendering()
         boxes = [(text.get_text(), text.get_window_extent()) for text in texts(figure)]
     assert min(text.get_fontsize() for text in texts(figure)) >= common.SMALLEST_POINTS
-    for (one, a), (other, b) in itertools.combinations(boxes, 2):
-        assert not a.overlaps(b), f"{one!r} and {other!r} overlap"
+    for (label, a), (other, b) in itertools.combinations(boxes, 2):
+        assert not a.overlaps(b), f"{label!r} and {other!r} overlap"
     for text, box in boxes:
         assert figure.bbox.padded(1).containsx(box.x0), text
         assert figure.bbox.padded(1).containsx(box.x1), text
@@ -107,9 +107,9 @@ def test_lines_are_the_layers_cosines(inputs):
         "same token, other document": "same_token",
     }
     for label, key in keys.items():
-        found = lines(figure, common.display(label))
-        assert len(found) == len(runs)
-        for line, run in zip(found, runs, strict=True):
+        curves = lines(figure, common.display(label))
+        assert len(curves) == len(runs)
+        for line, run in zip(curves, runs, strict=True):
             assert list(line.get_ydata()) == [layer[key]["value"] for layer in run["layers"]]
             assert list(line.get_xdata()) == [layer["layer"] for layer in run["layers"]]
 
@@ -174,10 +174,10 @@ def test_curves_are_the_losses(inputs):
 
 def conditions_of(inputs, model="decoder", dataset="sample_reviews"):
     """Entries of a measurement of conditions, by name."""
-    (found,) = (
+    (measurement,) = (
         m for m in inputs[2]["conditions"] if m["run"] == {"model": model, "dataset": dataset}
     )
-    return {entry["condition"]: entry for entry in found["conditions"]}
+    return {entry["condition"]: entry for entry in measurement["conditions"]}
 
 
 def row_labels(axes):
@@ -236,9 +236,12 @@ def test_shares_are_those_of_every_decoder(inputs, tmp_path):
     local = synthetic.write_inputs(tmp_path, "local")
     read = common.read_measurements(local["conditions"])
     high = next(
-        entry for one in read if one.get("is_decoder") for entry in one["conditions"]
+        entry
+        for measurement in read
+        if measurement.get("is_decoder")
+        for entry in measurement["conditions"]
         if entry["condition"] == "fitted"
-    )  # fmt: skip
+    )
     high["recovered"] = {"value": 1.78, "low": 1.5, "high": 2.1}
     figure = recovered_share.draw(read, SECTIONS.recovered_share, STYLE)
     for name in ("decoder_imdb", "decoder_imdb_1", "decoder_imdb_2"):
@@ -285,7 +288,11 @@ def test_a_rotary_decoder_has_a_ladder_of_its_own(inputs):
     losses = {text.get_text() for text in reviews.texts}
     assert f"{entries['zero_closed']['nll_per_token']['value']:.2f}" in losses
     assert not [line for line in questions.get_lines() if line.get_marker() == "o"]
-    without = [one for one in inputs[2]["conditions"] if one["run"]["model"] != "smollm2"]
+    without = [
+        measurement
+        for measurement in inputs[2]["conditions"]
+        if measurement["run"]["model"] != "smollm2"
+    ]
     said = rotary_masks.draw(without, SECTIONS.rotary_masks, STYLE).axes[0].texts[0].get_text()
     assert "positions of decoder are a table" in said.replace("\n", " ")
 
@@ -346,11 +353,11 @@ def test_layers_are_shown_of_what_changes_positions_alone(inputs):
 
 
 def test_every_semantics_has_its_pattern(inputs):
-    """Patterns against those written out: what a mask leaves of scores that are all alike."""
+    """Patterns against written-out ones: what a mask leaves of scores that are all equal."""
     n, floor = 7, 0.1
-    found = mask_semantics.changes(n, floor, slope=0.5)
-    assert set(semantics.functions) < set(found)
-    zeros = {name: mask_semantics.pattern(np.zeros((n, n)), c) for name, c in found.items()}
+    changes = mask_semantics.changes(n, floor, slope=0.5)
+    assert set(semantics.functions) < set(changes)
+    zeros = {name: mask_semantics.pattern(np.zeros((n, n)), c) for name, c in changes.items()}
     past = np.tril(np.ones((n, n)))
     uniform = past / past.sum(axis=1, keepdims=True)
     m = np.linspace(floor, 1, n)
@@ -366,23 +373,23 @@ def test_every_semantics_has_its_pattern(inputs):
         np.testing.assert_allclose(zeros[name][:-1], 1 / n, atol=1e-12)
         np.testing.assert_allclose(zeros[name][-1], np.eye(n)[-1], atol=1e-12)
     z = np.random.default_rng(0).normal(size=(n, n))
-    alone = mask_semantics.pattern(z, found["hf_sdpa_cuda"])
+    alone = mask_semantics.pattern(z, changes["hf_sdpa_cuda"])
     everything = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(alone[:-1], everything[:-1], atol=1e-6)
-    uniform_cpu = mask_semantics.pattern(z, found["hf_sdpa_cpu"])[:-1]
+    uniform_cpu = mask_semantics.pattern(z, changes["hf_sdpa_cpu"])[:-1]
     np.testing.assert_allclose(uniform_cpu, 1 / n, atol=1e-12)
     distance = np.subtract.outer(np.arange(n), np.arange(n))
     decay = np.exp(z - 0.5 * distance) * past
     np.testing.assert_allclose(
-        mask_semantics.pattern(z, found["alibi"]),
+        mask_semantics.pattern(z, changes["alibi"]),
         decay / decay.sum(axis=1, keepdims=True),
         atol=1e-6,
     )
     figure = drawn("mask_semantics", inputs)
     shown = [axes.images[0].get_array().data for axes in figure.axes if axes.images]
-    assert len(shown) == 2 * len(found)
+    assert len(shown) == 2 * len(changes)
     titles = {axes.get_title().replace("\n", " ") for axes in figure.axes} - {""}
-    assert titles == {common.display(mask_semantics.TITLES.get(name, name)) for name in found}
+    assert titles == {common.display(mask_semantics.TITLES.get(name, name)) for name in changes}
 
 
 @pytest.mark.parametrize(
@@ -488,7 +495,7 @@ def test_command_writes_both_files_whatever_the_hash_seed(inputs, tmp_path):
     _, written, _ = inputs
     (tmp_path / "style.json").write_text(STYLE.model_dump_json())
     (tmp_path / "figure.json").write_text(SECTIONS.layer_similarity.model_dump_json())
-    found = set()
+    contents = set()
     for seed in ("1", "2"):
         command = [
             sys.executable, "-m", "posenc.figures.layer_similarity", "--config",
@@ -499,8 +506,8 @@ def test_command_writes_both_files_whatever_the_hash_seed(inputs, tmp_path):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         subprocess.run(command, check=True, env=environment, cwd=tmp_path)
         forms = ("pdf", "svg", "json")
-        found.add(tuple((tmp_path / seed / f"a.{form}").read_bytes() for form in forms))
-    assert len(found) == 1
+        contents.add(tuple((tmp_path / seed / f"a.{form}").read_bytes() for form in forms))
+    assert len(contents) == 1
 
 
 def configured(name, folder):

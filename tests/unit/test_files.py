@@ -90,21 +90,21 @@ def test_an_edited_value_and_an_absent_file_are_told_apart(tmp_path):
 
 
 def test_files_are_compared_with_the_checksums_beside_them(tmp_path):
-    one, other = tmp_path / "one", tmp_path / "other"
-    one.write_bytes(b"one")
+    file, other = tmp_path / "one", tmp_path / "other"
+    file.write_bytes(b"one")
     other.write_bytes(b"other")
     write_checksums(tmp_path / CHECKSUMS, "one", "other")
-    assert read_sealed(tmp_path / CHECKSUMS)["files"]["one"] == sha256_file(one)
-    assert verify(one) == one and verify(other) == other
+    assert read_sealed(tmp_path / CHECKSUMS)["files"]["one"] == sha256_file(file)
+    assert verify(file) == file and verify(other) == other
     for damage in (b"onf", b"on", b""):
-        one.write_bytes(damage)
+        file.write_bytes(damage)
         with pytest.raises(DamagedError, match="one does not match its checksum") as caught:
-            verify(one)
-        assert caught.value.path == one
+            verify(file)
+        assert caught.value.path == file
     verify(other)
-    one.unlink()
+    file.unlink()
     with pytest.raises(DamagedError, match="one does not match"):
-        verify(one)
+        verify(file)
     (tmp_path / "third").write_bytes(b"third")
     with pytest.raises(DamagedError, match="third does not match"):
         verify(tmp_path / "third")
@@ -142,7 +142,7 @@ def test_a_truncated_index_is_noticed(index, length):
 
 
 def test_a_table_that_was_written_again_is_noticed(index):
-    """Its pages are whole, and another word stands in its metadata, or in a column."""
+    """Its pages are whole, but its metadata, a column or its length differs."""
     table = pq.read_table(index)
     seal = table.schema.metadata
     for other in (
@@ -196,7 +196,7 @@ def test_a_file_that_fails_leaves_the_old_one_and_nothing_else(tmp_path, error, 
         assert caught.value.filename == str(path)
     else:
         assert caught.value is error
-    assert [one.name for one in tmp_path.iterdir()] == ["a.json"]
+    assert [file.name for file in tmp_path.iterdir()] == ["a.json"]
     assert path.read_text() == "1\n"
 
 
@@ -208,14 +208,14 @@ def test_a_kill_leaves_the_old_file_and_a_hidden_one(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt), atomic_file(path) as new:
         new.write_text("half")
         raise KeyboardInterrupt
-    (hidden,) = (one for one in tmp_path.iterdir() if one != path)
+    (hidden,) = (file for file in tmp_path.iterdir() if file != path)
     assert hidden.name.startswith(".a.json.") and hidden.name.endswith(UNFINISHED)
     assert path.read_text() == "1\n"
 
 
 @pytest.fixture
 def command(monkeypatch, capsys):
-    """Run a function as a step's command; gives the exit code and what it says."""
+    """Run a function as a step's command: its exit code and what it says."""
     handler = signal.getsignal(signal.SIGTERM)
 
     def ended(function) -> tuple[int, str]:

@@ -54,37 +54,37 @@ def model(request):
 
 @given(st.integers(1, 40))
 def test_waves_are_orthonormal_cosines(tokens):
-    made = waves(tokens)
-    np.testing.assert_allclose(made @ made.T, np.eye(tokens), atol=1e-12)
+    basis = waves(tokens)
+    np.testing.assert_allclose(basis @ basis.T, np.eye(tokens), atol=1e-12)
     place = np.arange(tokens) + 0.5
-    for k, row in enumerate(made):
+    for k, row in enumerate(basis):
         cosine = np.cos(np.pi * k * place / tokens)  # k / 2n cycles per token
         np.testing.assert_allclose(row, cosine / np.linalg.norm(cosine), atol=1e-12)
 
 
 @given(st.integers(1, 200))
 def test_each_wave_is_in_the_band_that_its_frequency_has_in_spectra(tokens):
-    found = wave_bands(tokens, LIMITS)
-    assert (found.sum(axis=0) == 1).all()
-    if tokens >= 20:  # a window of 2n tokens has these frequencies, too
-        np.testing.assert_array_equal(found, band_masks(2 * tokens, LIMITS)[:, :tokens])
+    masks = wave_bands(tokens, LIMITS)
+    assert (masks.sum(axis=0) == 1).all()
+    if tokens >= 20:  # a window of 2n tokens also has these frequencies
+        np.testing.assert_array_equal(masks, band_masks(2 * tokens, LIMITS)[:, :tokens])
 
 
 @given(st.integers(1, 20), st.integers(0, 3))
 def test_random_directions_are_orthonormal_and_others_for_each_seed(tokens, seed):
-    made = random_directions(seed)(tokens)
-    np.testing.assert_allclose(made @ made.T, np.eye(tokens), atol=1e-12)
-    np.testing.assert_array_equal(made, random_directions(seed)(tokens))
+    directions = random_directions(seed)(tokens)
+    np.testing.assert_allclose(directions @ directions.T, np.eye(tokens), atol=1e-12)
+    np.testing.assert_array_equal(directions, random_directions(seed)(tokens))
     if tokens > 1:
-        assert np.abs(made - random_directions(seed + 1)(tokens)).max() > 1e-3
+        assert np.abs(directions - random_directions(seed + 1)(tokens)).max() > 1e-3
 
 
 def test_random_directions_are_uniform():
     """The mean projection on one of n directions is 1/n of everything."""
-    found = np.mean(
+    mean = np.mean(
         [projection(random_directions(seed)(4), np.arange(4) == 0) for seed in range(4000)], axis=0
     )
-    np.testing.assert_allclose(found, np.eye(4) / 4, atol=0.02)
+    np.testing.assert_allclose(mean, np.eye(4) / 4, atol=0.02)
 
 
 def test_bands_sum_to_what_a_query_sees_and_are_projections():
@@ -106,21 +106,21 @@ def ones(tokens: int) -> np.ndarray:
 
 
 def test_shorter_documents_have_a_part_of_the_projections():
-    made = Projections(waves, lambda n: wave_bands(n, LIMITS)[1], True, 20)
+    projections = Projections(waves, lambda n: wave_bands(n, LIMITS)[1], True, 20)
     alone = Projections(waves, lambda n: wave_bands(n, LIMITS)[1], True, 7)
-    assert torch.equal(made(7), alone(7))
+    assert torch.equal(projections(7), alone(7))
     whole = Projections(waves, lambda n: wave_bands(n, LIMITS)[1], False, 20)
-    np.testing.assert_allclose(whole(7)[0], made(7)[6], atol=1e-7)
+    np.testing.assert_allclose(whole(7)[0], projections(7)[6], atol=1e-7)
 
 
 # --- Attention ------------------------------------------------------------------------------------
 
 
-def brute(one: Filter, causal: bool):
-    """The library's attention over queries and keys that SciPy filtered, query after query."""
+def brute(band_filter: Filter, causal: bool):
+    """The library's attention over queries and keys that SciPy filtered, query by query."""
 
     def filtered(x: np.ndarray) -> np.ndarray:  # [tokens, d_head]
-        kept = one.kept(len(x), LIMITS)
+        kept = band_filter.kept(len(x), LIMITS)
         return fft.idct(fft.dct(x, axis=0, norm="ortho") * kept[:, None], axis=0, norm="ortho")
 
     def attention(module, query, key, value, attention_mask, scaling=None, **_):
@@ -147,10 +147,10 @@ def test_states_are_those_of_queries_and_keys_filtered_one_by_one(model, one):
     model.set_attn_implementation("brute")
     expected = last_of(model, ids)
     model.set_attn_implementation(former)
-    made = Projections(waves, lambda n: one.kept(n, LIMITS), causal, 20)
+    projections = Projections(waves, lambda n: one.kept(n, LIMITS), causal, 20)
     states = packed_states(model, [ids])
-    found = states_scored(model, [ids], Filtered(made), range(2), states[0][0])
-    torch.testing.assert_close(found, expected, atol=3e-5, rtol=1e-4)
+    last = states_scored(model, [ids], Filtered(projections), range(2), states[0][0])
+    torch.testing.assert_close(last, expected, atol=3e-5, rtol=1e-4)
     assert not masked_attention._pairs
 
 
@@ -160,21 +160,21 @@ def test_all_frequencies_give_the_intact_model_from_any_layer(model, layers):
     states = packed_states(model, DOCUMENTS)
     for basis in (waves, random_directions(3)):
         scores = Filtered(Projections(basis, ones, causal, 20))
-        found = states_scored(model, DOCUMENTS, scores, layers, states[layers[0]][0])
-        torch.testing.assert_close(found, states[-1][0], atol=2e-5, rtol=1e-4)
+        last = states_scored(model, DOCUMENTS, scores, layers, states[layers[0]][0])
+        torch.testing.assert_close(last, states[-1][0], atol=2e-5, rtol=1e-4)
     torch.testing.assert_close(packed_last(model, DOCUMENTS)[0], states[-1][0])
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
 @pytest.mark.parametrize("one", [Filter(0, "left_out"), Filter(2, "kept")], ids=str)
 def test_no_loss_knows_of_a_later_token(kind, one):
-    """To the last bit; a filter of the whole document, as an encoder's, is seen to leak."""
+    """To the last bit; a filter of the whole document, like an encoder's, does leak."""
     model = MODELS[kind]()
     other = [*DOCUMENTS[0][:-1], 17]
     for causal in (True, False):
-        made = Projections(waves, lambda n: one.kept(n, LIMITS), causal, 9)
+        projections = Projections(waves, lambda n: one.kept(n, LIMITS), causal, 9)
         whole = Projections(waves, lambda n: np.arange(n) > 0, causal, 9)
-        for scores in (Filtered(made), Scaled(made, made, whole)):
+        for scores in (Filtered(projections), Scaled(projections, projections, whole)):
             losses = []
             for ids in (DOCUMENTS[0], other):
                 begin = packed_states(model, [ids])[0][0]
@@ -186,8 +186,8 @@ def test_no_loss_knows_of_a_later_token(kind, one):
 def test_only_the_constant_is_uniform_attention():
     """Keys that are all the same: what is left of a head is the mean of its values."""
     query, key = torch.randn(2, 1, 4, 9, 8, generator=torch.Generator().manual_seed(0))
-    made = Projections(waves, lambda n: np.arange(n) == 0, True, 9)
-    scores = Filtered(made)(query, key, [])
+    projections = Projections(waves, lambda n: np.arange(n) == 0, True, 9)
+    scores = Filtered(projections)(query, key, [])
     for place in range(9):
         row = scores[..., place, : place + 1].softmax(dim=-1)
         torch.testing.assert_close(row, torch.full_like(row, 1 / (place + 1)))
@@ -196,10 +196,10 @@ def test_only_the_constant_is_uniform_attention():
 def test_scaled_queries_and_keys_are_as_long_as_the_filtered_ones():
     query, key = torch.randn(2, 1, 2, 9, 8, generator=torch.Generator().manual_seed(0)) + 0.7
     kept = Filter(1, "left_out")
-    made = Projections(waves, lambda n: kept.kept(n, LIMITS), True, 9)
+    projections = Projections(waves, lambda n: kept.kept(n, LIMITS), True, 9)
     varying = Projections(waves, lambda n: kept.kept(n, LIMITS) & (np.arange(n) > 0), True, 9)
     whole = Projections(waves, lambda n: np.arange(n) > 0, True, 9)
-    found = Scaled(made, varying, whole)(query, key, [])
+    scores = Scaled(projections, varying, whole)(query, key, [])
     for head, place in np.ndindex(2, 9):
         q, k = (x[0, head, : place + 1].numpy().astype(float) for x in (query, key))
         wave, mask = waves(place + 1), kept.kept(place + 1, LIMITS)
@@ -208,7 +208,7 @@ def test_scaled_queries_and_keys_are_as_long_as_the_filtered_ones():
         lengths = [np.linalg.norm(x - x.mean(axis=0)) for x in (k_kept, k)]
         factor = shorter * (lengths[0] / lengths[1] if place else 1)
         expected = factor * (k @ q[-1])
-        np.testing.assert_allclose(found[0, head, place, : place + 1], expected, rtol=1e-4)
+        np.testing.assert_allclose(scores[0, head, place, : place + 1], expected, rtol=1e-4)
 
 
 # --- The measurement ------------------------------------------------------------------------------
@@ -226,30 +226,35 @@ def test_a_measurement_is_a_loop_over_documents():
     result = step.measure(PARAMETERS, model, text())
     documents = [ids[:12] for ids in text().ids if len(ids) > 1]
     assert (result["documents"], result["tokens"]) == (3, 33)
-    assert [(one["band"], one["way"]) for one in result["filters"]] == [
-        (band, way) for band in ("mean", 0, 1, 2) for way in ("kept", "left_out")
-    ]
-    for one in result["filters"]:
-        chosen = Filter(one["band"], one["way"])
-        for layers, entry in (([0, 1], one), ([1], one["layers"][1])):
-            made = Projections(waves, lambda n, c=chosen: c.kept(n, LIMITS), True, 12)
+    assert [
+        (filter_result["band"], filter_result["way"]) for filter_result in result["filters"]
+    ] == [(band, way) for band in ("mean", 0, 1, 2) for way in ("kept", "left_out")]
+    for filter_result in result["filters"]:
+        chosen = Filter(filter_result["band"], filter_result["way"])
+        for layers, entry in (([0, 1], filter_result), ([1], filter_result["layers"][1])):
+            projections = Projections(waves, lambda n, c=chosen: c.kept(n, LIMITS), True, 12)
             losses, intact, distances = [], [], []
             for ids in documents:
                 states = packed_states(model, [ids])
-                last = states_scored(model, [ids], Filtered(made), layers, states[layers[0]][0])
+                last = states_scored(
+                    model, [ids], Filtered(projections), layers, states[layers[0]][0]
+                )
                 losses += document_losses(model, last, [ids])[0].tolist()
                 intact += document_losses(model, states[-1][0], [ids])[0].tolist()
                 cosine = torch.cosine_similarity(last, states[-1][0], dim=-1)
                 distances += (1 - cosine).tolist()
-            found = entry["cost"]
+            cost = entry["cost"]
             difference = np.mean(losses) - np.mean(intact)
-            assert found["delta_nll"]["value"] == pytest.approx(difference, abs=1e-5)
-            assert found["distance"]["value"] == pytest.approx(np.mean(distances), abs=1e-5)
+            assert cost["delta_nll"]["value"] == pytest.approx(difference, abs=1e-5)
+            assert cost["distance"]["value"] == pytest.approx(np.mean(distances), abs=1e-5)
             for control in step.CONTROLS:
-                beyond = found["delta_nll"]["value"] - entry[control]["delta_nll"]["value"]
+                beyond = cost["delta_nll"]["value"] - entry[control]["delta_nll"]["value"]
                 assert entry[f"beyond_{control}"]["delta_nll"]["value"] == pytest.approx(beyond)
-        assert [row["layer"] for row in one["layers"]] == [0, 1]
-    shares = {(one["band"], one["way"]): one["share"] for one in result["filters"]}
+        assert [row["layer"] for row in filter_result["layers"]] == [0, 1]
+    shares = {
+        (filter_result["band"], filter_result["way"]): filter_result["share"]
+        for filter_result in result["filters"]
+    }
     seen = [n for ids in documents for n in range(1, len(ids) + 1)]
     assert shares["mean", "kept"] == pytest.approx(np.mean([1 / n for n in seen]))
     assert sum(shares[band, "kept"] for band in range(3)) == pytest.approx(1)
@@ -260,8 +265,8 @@ def test_a_measurement_is_a_loop_over_documents():
 def test_an_encoder_has_no_loss():
     result = step.measure(PARAMETERS, bert(), text())
     assert result["nll"] is None and not result["is_causal"]
-    for one in result["filters"]:
-        for entry in (one, *one["layers"]):
+    for filter_result in result["filters"]:
+        for entry in (filter_result, *filter_result["layers"]):
             assert {entry[part]["delta_nll"] for part in ("cost", *step.CONTROLS)} == {None}
             assert entry["cost"]["distance"]["value"] >= 0
 
@@ -270,7 +275,7 @@ D_MODEL, PERIOD = 20, 4
 
 
 def periodic() -> GPT2LMHeadModel:
-    """A model that copies the token of a period ago, found by a wave of its position alone.
+    """A model that copies the token one period back, found by a wave of position alone.
 
     Features 0 to 15 are the token; 16 and 17 are a wave of position; the last two balance them.
     """
@@ -304,13 +309,14 @@ def test_a_planted_wave_is_what_its_band_costs():
     parameters = PARAMETERS.model_copy(update={"documents": 6, "tokens": 48, "bands": [0.1, 0.4]})
     result = step.measure(parameters, periodic(), given_text)
     cost = {
-        (one["band"], one["way"]): one["cost"]["delta_nll"]["value"] for one in result["filters"]
+        (filter_result["band"], filter_result["way"]): filter_result["cost"]["delta_nll"]["value"]
+        for filter_result in result["filters"]
     }
     assert result["nll"]["value"] < 1
     # 1 / PERIOD lies in the band from 0.1 to 0.4. Without it, any of four tokens is read.
     assert min(cost[1, "left_out"], cost[0, "kept"], cost[2, "kept"]) > 0.8
-    for found in (cost[1, "kept"], cost[0, "left_out"], cost[2, "left_out"]):
-        assert abs(found) < 0.2
+    for increase in (cost[1, "kept"], cost[0, "left_out"], cost[2, "left_out"]):
+        assert abs(increase) < 0.2
 
 
 def test_too_few_documents_name_the_field():
@@ -327,38 +333,40 @@ def test_bands_that_do_not_rise_are_refused():
 
 
 def test_numbers_are_those_of_their_filter():
-    one = distinct(made_up.filtered_loss("decoder", "reviews", True), kept={"band", "layer"})
-    found = numbers.filtered_loss(one)
-    assert set(found) == set(numbers.FILTERED_LOSS)
-    entries = {(entry["way"], entry["band"]): entry for entry in one["filters"]}
+    measurement = distinct(
+        made_up.filtered_loss("decoder", "reviews", True), kept={"band", "layer"}
+    )
+    quantities = numbers.filtered_loss(measurement)
+    assert set(quantities) == set(numbers.FILTERED_LOSS)
+    entries = {(entry["way"], entry["band"]): entry for entry in measurement["filters"]}
     for name, way in (("without", "left_out"), ("only", "kept")):
         for band, place in (("mean", "mean"), ("low", 0), ("middle", 1), ("high", 2)):
             entry, key = entries[way, place], f"{name}.{band}"
             for part in ("delta_nll", "distance"):
-                assert found[f"{key}.{part}"] == expected(entry["cost"][part])
+                assert quantities[f"{key}.{part}"] == expected(entry["cost"][part])
                 for of in ("random", "scaled", "beyond_random", "beyond_scaled"):
-                    assert found[f"{key}.{of}.{part}"] == expected(entry[of][part])
+                    assert quantities[f"{key}.{of}.{part}"] == expected(entry[of][part])
                 # Numbers rise along the file: the last layer has the largest.
                 last = entry["layers"][-1]
-                assert found[f"{key}.most.{part}"] == expected(last["cost"][part])
-            assert found[f"{key}.most.layer"].value == 3
+                assert quantities[f"{key}.most.{part}"] == expected(last["cost"][part])
+            assert quantities[f"{key}.most.layer"].value == 3
 
 
 def test_numbers_of_an_encoder_are_distances():
-    found = numbers.filtered_loss(made_up.filtered_loss("minilm", "reviews", False))
-    assert found["without.low.delta_nll"].reason == "an encoder has no loss"
-    assert found["without.low.distance"].value == pytest.approx(0.05)
-    assert found["without.low.most.layer"].value == 0
+    quantities = numbers.filtered_loss(made_up.filtered_loss("minilm", "reviews", False))
+    assert quantities["without.low.delta_nll"].reason == "an encoder has no loss"
+    assert quantities["without.low.distance"].value == pytest.approx(0.05)
+    assert quantities["without.low.most.layer"].value == 0
 
 
 @pytest.mark.parametrize("is_decoder", [True, False])
 def test_the_figure_shows_what_was_measured(is_decoder):
-    one = made_up.filtered_loss("minilm", "sample_reviews", is_decoder)
+    measurement = made_up.filtered_loss("minilm", "sample_reviews", is_decoder)
     other = made_up.filtered_loss("decoder", "sample_reviews", True)
-    drawn = figure.draw([one, other], SECTIONS.filtered_loss, STYLE)
+    drawn = figure.draw([measurement, other], SECTIONS.filtered_loss, STYLE)
     above, below = drawn.axes[:2]
     part = "delta_nll" if is_decoder else "distance"
-    entries = [e for way in ("left_out", "kept") for e in one["filters"] if e["way"] == way]
+    entries = [e for way in ("left_out", "kept") for e in measurement["filters"] if e["way"] == way]
     lines = {line.get_label(): line for line in above.lines}
     for name, label in figure.PARTS.items():
         assert list(lines[label].get_xdata()) == [entry[name][part]["value"] for entry in entries]
@@ -374,4 +382,6 @@ def test_the_figure_shows_what_was_measured(is_decoder):
 
 def test_the_figure_without_measurements_says_so():
     drawn = figure.draw([], SECTIONS.filtered_loss, STYLE)
-    assert "no queries and keys were filtered" in "\n".join(one.get_text() for one in texts(drawn))
+    assert "no queries and keys were filtered" in "\n".join(
+        label.get_text() for label in texts(drawn)
+    )

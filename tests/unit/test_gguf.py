@@ -54,23 +54,23 @@ def numbers(data: bytes, kind: Type) -> list[np.float32]:
         return [
             np.float32(x) for (x,) in struct.iter_unpack("<f" if kind == Type.F32 else "<e", data)
         ]
-    found = []
+    values = []
     if kind == Type.Q8_0:  # a scale, and 32 whole numbers
         for block in struct.iter_unpack("<e32b", data):
-            found += [np.float32(block[0]) * np.float32(q) for q in block[1:]]
-        return found
+            values += [np.float32(block[0]) * np.float32(q) for q in block[1:]]
+        return values
     for scale, least, packed in struct.iter_unpack("<ee16s", data):  # Q4_1: two numbers per byte
         quanta = [byte & 15 for byte in packed] + [byte >> 4 for byte in packed]
-        found += [np.float32(scale) * np.float32(q) + np.float32(least) for q in quanta]
-    return found
+        values += [np.float32(scale) * np.float32(q) + np.float32(least) for q in quanta]
+    return values
 
 
 @pytest.mark.parametrize("kind", [Type.F32, Type.F16, Type.Q8_0, Type.Q4_1], ids=lambda k: k.name)
 def test_each_tensor_is_dequantised_and_its_rows_are_in_order_again(tmp_path, weights, kind):
     path = write_gguf(tmp_path / "model.gguf", weights, kind)
     convert(path, tmp_path)
-    found = load_file(tmp_path / "model.safetensors")
-    assert set(found) == set(weights)
+    tensors = load_file(tmp_path / "model.safetensors")
+    assert set(tensors) == set(weights)
     stored = {tensor.name: tensor for tensor in GGUFReader(path).tensors}
     content = path.read_bytes()
     for name, original in weights.items():
@@ -80,22 +80,22 @@ def test_each_tensor_is_dequantised_and_its_rows_are_in_order_again(tmp_path, we
         d_head = SIZES["width"] // SIZES["heads"]
         order = np.arange(len(values))
         if ".q_proj." in name or ".k_proj." in name:
-            one = [*range(0, d_head, 2), *range(1, d_head, 2)]
-            order = [head + row for head in range(0, len(values), d_head) for row in one]
-        assert found[name].dtype == np.float32
-        np.testing.assert_array_equal(found[name], values[order], err_msg=name)
+            rows = [*range(0, d_head, 2), *range(1, d_head, 2)]
+            order = [head + row for head in range(0, len(values), d_head) for row in rows]
+        assert tensors[name].dtype == np.float32
+        np.testing.assert_array_equal(tensors[name], values[order], err_msg=name)
         # What was written comes back, as far as the type has room for it.
         steps = {Type.F32: 0, Type.F16: 1e-3, Type.Q8_0: 1 / 127, Type.Q4_1: 2 / 15}[kind]
-        assert np.abs(found[name] - original).max() <= steps * np.abs(original).max(), name
+        assert np.abs(tensors[name] - original).max() <= steps * np.abs(original).max(), name
 
 
 def test_biases_are_permuted_as_their_rows_are(tmp_path):
     weights = random_weights(VOCABULARY, biases=True, tied=False)
     convert(write_gguf(tmp_path / "model.gguf", weights), tmp_path)
-    found = load_file(tmp_path / "model.safetensors")
-    assert set(found) == set(weights)
+    tensors = load_file(tmp_path / "model.safetensors")
+    assert set(tensors) == set(weights)
     for name, original in weights.items():
-        np.testing.assert_array_equal(found[name], original, err_msg=name)
+        np.testing.assert_array_equal(tensors[name], original, err_msg=name)
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["attention_bias"] and not config["tie_word_embeddings"]
 
@@ -109,10 +109,10 @@ def test_scores_are_those_of_turned_neighbours():
 
     def turned(vector, pairs, position):
         out = np.empty_like(vector)
-        for c, (one, other) in enumerate(pairs):
+        for c, (feature, other) in enumerate(pairs):
             cosine, sine = np.cos(position * angles[c]), np.sin(position * angles[c])
-            out[one] = vector[one] * cosine - vector[other] * sine
-            out[other] = vector[other] * cosine + vector[one] * sine
+            out[feature] = vector[feature] * cosine - vector[other] * sine
+            out[other] = vector[other] * cosine + vector[feature] * sine
         return out
 
     neighbours = [(2 * c, 2 * c + 1) for c in range(d_head // 2)]
@@ -163,7 +163,7 @@ CUT = [
 
 
 def pieces_by_hand(text: str, pre: str) -> list[tuple[int, int]]:
-    """Spans of what is encoded each on its own, by llama.cpp's expressions in their turn."""
+    """Spans that are encoded on their own, by llama.cpp's expressions in turn."""
     cuts, expression = [(0, len(text))], QWEN2 if pre == "stablelm2" else GPT2
     if pre in SINGLE_DIGITS:
         cuts, end = [], 0
@@ -219,8 +219,8 @@ def test_documents_of_smollm2_begin_with_token_0():
     path = source_folder(model)
     assert sha256_file(path) == model.source.sha256
     text = "The film of 1994 was <|im_end|> good."
-    found = tokenize(tokenizer_of(File(path)), ["a"], [text], model.max_tokens, model.is_decoder)
-    (row,) = found.to_pylist()
+    table = tokenize(tokenizer_of(File(path)), ["a"], [text], model.max_tokens, model.is_decoder)
+    (row,) = table.to_pylist()
     assert row["input_ids"].index(0) == 0 and row["input_ids"].count(0) == 1
     assert row["special"][0] and row["starts"][0] == row["ends"][0] == 0
     pieces = [text[a:b] for a, b in zip(row["starts"][1:], row["ends"][1:], strict=True)]
@@ -401,7 +401,7 @@ def test_the_step_ends_with_one_line(tmp_path, file):
 
 
 def with_keys(path, **values):
-    """A file of a Llama's sizes without weights, and further keys of it."""
+    """A file of a Llama's sizes without weights, with further keys."""
     from gguf import GGUFWriter
 
     file = GGUFWriter(str(path), "llama")
@@ -440,8 +440,8 @@ def with_keys(path, **values):
     ],
 )
 def test_a_linear_scaling_is_read(tmp_path, keys, rotation):
-    found = configuration(File(with_keys(tmp_path / "m.gguf", **keys)))
-    assert found["rope_parameters"] == {**rotation, "rope_theta": 10000.0}
+    config = configuration(File(with_keys(tmp_path / "m.gguf", **keys)))
+    assert config["rope_parameters"] == {**rotation, "rope_theta": 10000.0}
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,13 @@ ROWS = re.findall(
 def is_slow(path: str, name: str) -> bool:
     """Whether a test, or all of its file, is marked so."""
     tree = ast.parse((PROJECT / path).read_text())
-    (function,) = (one for one in tree.body if getattr(one, "name", None) == name)
-    marks = [ast.unparse(one) for one in function.decorator_list]
-    marks += [ast.unparse(one) for one in tree.body if ast.unparse(one).startswith("pytestmark")]
+    (function,) = (statement for statement in tree.body if getattr(statement, "name", None) == name)
+    marks = [ast.unparse(decorator) for decorator in function.decorator_list]
+    marks += [
+        ast.unparse(statement)
+        for statement in tree.body
+        if ast.unparse(statement).startswith("pytestmark")
+    ]
     return any("pytest.mark.slow" in mark for mark in marks)
 
 

@@ -81,11 +81,11 @@ def test_gradients_are_those_of_automatic_differentiation(seed):
     soft = objective(torch.softmax(z, 0) @ v)
     pattern = softmax(scores)
     (expected,) = torch.autograd.grad(hard, z)
-    found = measures.enumerated_gradient(pattern, measures.log_likelihood(values, target))
-    np.testing.assert_allclose(found, expected.numpy(), rtol=0, atol=1e-15)
+    gradient = measures.enumerated_gradient(pattern, measures.log_likelihood(values, target))
+    np.testing.assert_allclose(gradient, expected.numpy(), rtol=0, atol=1e-15)
     (expected,) = torch.autograd.grad(soft, z)
-    found = measures.soft_gradient(pattern, values, target)
-    np.testing.assert_allclose(found, expected.numpy(), rtol=0, atol=1e-15)
+    gradient = measures.soft_gradient(pattern, values, target)
+    np.testing.assert_allclose(gradient, expected.numpy(), rtol=0, atol=1e-15)
     read = measures.readouts(pattern, values, target)
     assert (read.soft, read.hard) == pytest.approx((soft.item(), hard.item()), abs=1e-15)
 
@@ -109,12 +109,12 @@ def test_the_variance_is_that_of_all_outcomes(both, b):
     each = (objective - b)[:, None] * (np.eye(len(pattern)) - pattern)  # [drawn key, keys]
     off = each - pattern @ each
     expected = pattern @ np.square(off).sum(axis=1)
-    found = measures.total_variance(pattern, objective, b)
-    assert found == pytest.approx(expected, abs=1e-12)
+    variance = measures.total_variance(pattern, objective, b)
+    assert variance == pytest.approx(expected, abs=1e-12)
     direction = np.arange(len(pattern))
     expected = pattern @ np.square(off @ direction)
-    found = measures.variance_along(pattern, objective, b, direction)
-    assert found == pytest.approx(expected, abs=1e-10)
+    variance = measures.variance_along(pattern, objective, b, direction)
+    assert variance == pytest.approx(expected, abs=1e-10)
 
 
 @settings(deadline=None, max_examples=30)
@@ -128,9 +128,9 @@ def test_the_variance_of_several_samples_is_exact(both, samples, b):
     estimates = each[sequences].mean(axis=1)  # [sequences, keys]
     mean = weight @ estimates
     expected = weight @ np.square(estimates - mean).sum(axis=1)
-    found = measures.total_variance(pattern, objective, b, samples)
-    assert found == pytest.approx(expected, abs=1e-11)
-    assert found == measures.total_variance(pattern, objective, b) / samples
+    variance = measures.total_variance(pattern, objective, b, samples)
+    assert variance == pytest.approx(expected, abs=1e-11)
+    assert variance == measures.total_variance(pattern, objective, b) / samples
 
 
 @settings(deadline=None)
@@ -143,8 +143,8 @@ def test_no_other_baseline_has_less_variance(both, change):
     # A parabola: V(b) = V(b*) + (b - b*)² E‖e - p‖².
     weight = pattern @ measures.score_squares(pattern)
     assert weight == pytest.approx(1 - pattern @ pattern, abs=1e-12)
-    found = measures.total_variance(pattern, objective, best + change)
-    assert found == pytest.approx(least + change**2 * weight, abs=1e-9)
+    variance = measures.total_variance(pattern, objective, best + change)
+    assert variance == pytest.approx(least + change**2 * weight, abs=1e-9)
     names = measures.baselines(pattern, objective)
     assert names.tolist() == [0.0, pytest.approx(pattern @ objective), best]
 
@@ -156,7 +156,7 @@ def test_the_mean_as_a_baseline_can_be_worse_than_none():
         pattern, objective, measures.baselines(pattern, objective)
     )
     assert mean > 2 * none and best < none
-    # The squares are 0.015 and 1.715, by hand: .9 (.015) and .1 (1.715) .
+    # The squares are 0.015 and 1.715, by hand: .9 (.015) and .1 (1.715).
     squares = measures.score_squares(pattern)
     assert squares == pytest.approx([0.015, 1.715, 1.715])
     assert measures.optimal_baseline(pattern, objective) == pytest.approx(0.0135 / 0.185)
@@ -192,15 +192,15 @@ def test_one_key_with_all_weight_has_no_gradient_and_no_variance():
     assert measures.optimal_baseline(pattern, objective) == 2
     b = measures.baselines(pattern, objective)
     assert not measures.total_variance(pattern, objective, b).any()
-    found = measures.simulate(pattern, objective, b, 3, 10, generator())
-    assert not found.variance.any() and not found.error.any()
-    assert found.frequencies.tolist() == [0, 1, 0]
+    simulation = measures.simulate(pattern, objective, b, 3, 10, generator())
+    assert not simulation.variance.any() and not simulation.error.any()
+    assert simulation.frequencies.tolist() == [0, 1, 0]
 
 
 def test_simulation_is_a_loop_over_draws():
     pattern, values, target = drawn(1)
     objective, b = measures.log_likelihood(values, target), np.array([0.0, -0.4])
-    found = measures.simulate(pattern, objective, b, 3, 5, generator(2))
+    simulation = measures.simulate(pattern, objective, b, 3, 5, generator(2))
     shares = measures.drawn_shares(pattern, 3, 5, generator(2))
     uniform, edges = generator(2).random((5, 3)), np.cumsum(pattern)
     for place, baseline in enumerate(b):
@@ -211,10 +211,10 @@ def test_simulation_is_a_loop_over_draws():
                 score = np.eye(6)[key] - pattern
                 estimates[repeat] += (objective[key] - baseline) * score / 3
         mean = estimates.mean(axis=0)
-        assert found.variance[place] == pytest.approx(np.var(estimates, axis=0, ddof=1).sum())
+        assert simulation.variance[place] == pytest.approx(np.var(estimates, axis=0, ddof=1).sum())
         bias = mean - measures.enumerated_gradient(pattern, objective)
-        assert found.error[place] == pytest.approx(bias @ bias)
-    np.testing.assert_allclose(found.frequencies, shares.mean(axis=0))
+        assert simulation.error[place] == pytest.approx(bias @ bias)
+    np.testing.assert_allclose(simulation.frequencies, shares.mean(axis=0))
     np.testing.assert_allclose(shares.sum(axis=1), 1)
 
 
@@ -224,8 +224,8 @@ def test_a_draw_on_an_edge_is_never_a_key_without_weight():
         def random(shape):
             return np.array([0.0, 0.5, np.nextafter(1, 0)]).reshape(shape)
 
-    found = measures.drawn_shares([0.0, 0.5, 0.0, 0.5, 0.0], 3, 1, Edges())
-    assert found.tolist() == [[0, 1 / 3, 0, 2 / 3, 0]]
+    shares = measures.drawn_shares([0.0, 0.5, 0.0, 0.5, 0.0], 3, 1, Edges())
+    assert shares.tolist() == [[0, 1 / 3, 0, 2 / 3, 0]]
 
 
 def test_simulated_variances_and_means_agree_with_the_exact_ones():
@@ -233,48 +233,50 @@ def test_simulated_variances_and_means_agree_with_the_exact_ones():
     rng, rows = generator(3), []
     for seed in range(60):
         rows.append(of_query(*drawn(seed, 8, 6, 1.5), settings_, rng))
-    columns = {name: np.array([one[name] for one in rows]) for name in rows[0]}
-    found = Means(columns, np.arange(60), settings_).whole()
-    assert found["readout_distance"]["low"] < 1 < found["readout_distance"]["high"]
-    for entry in found["baselines"]:
-        for one in entry["samples"]:
-            assert one["agreement"]["low"] < 1 < one["agreement"]["high"]
-            assert one["bias"]["square"]["low"] < 1 < one["bias"]["square"]["high"]
-            assert abs(one["bias"]["z"]) < 4
-            assert one["simulated"]["value"] == pytest.approx(one["variance"]["value"], rel=0.1)
-    by_name = {entry["name"]: entry for entry in found["baselines"]}
+    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    means = Means(columns, np.arange(60), settings_).whole()
+    assert means["readout_distance"]["low"] < 1 < means["readout_distance"]["high"]
+    for entry in means["baselines"]:
+        for estimate in entry["samples"]:
+            assert estimate["agreement"]["low"] < 1 < estimate["agreement"]["high"]
+            assert estimate["bias"]["square"]["low"] < 1 < estimate["bias"]["square"]["high"]
+            assert abs(estimate["bias"]["z"]) < 4
+            assert estimate["simulated"]["value"] == pytest.approx(
+                estimate["variance"]["value"], rel=0.1
+            )
+    by_name = {entry["name"]: entry for entry in means["baselines"]}
     assert by_name["none"]["ratio"]["value"] == 1
     assert by_name["optimal"]["ratio"]["high"] < 1
     assert by_name["optimal"]["worse"]["value"] == 0
     assert by_name["optimal"]["over_optimal"]["value"] == 1
     assert by_name["mean"]["over_optimal"]["low"] > 1
-    assert found["bias"]["tests"] == 9 and found["bias"]["largest"] < found["bias"]["bound"]
+    assert means["bias"]["tests"] == 9 and means["bias"]["largest"] < means["bias"]["bound"]
     assert 0 < by_name["mean"]["worse"]["value"] < 1
-    json.dumps(found, allow_nan=False)
+    json.dumps(means, allow_nan=False)
 
 
 def test_a_biased_estimate_is_found(monkeypatch):
-    """Had the score function been left without its mean, the bias would show."""
+    """If the score function lacked its mean, the bias would show."""
     settings_ = Settings([4], 200, 100, 0.95, 0)
 
     def biased(pattern, objective, baseline, samples, repeats, rng):
         shares = measures.drawn_shares(pattern, samples, repeats, rng)
         estimates = [shares * (objective - b) for b in baseline]
         gradient = measures.enumerated_gradient(pattern, objective)
-        off = [one.mean(axis=0) - gradient for one in estimates]
+        off = [estimate.mean(axis=0) - gradient for estimate in estimates]
         return measures.Simulation(
-            np.array([np.var(one, axis=0, ddof=1).sum() for one in estimates]),
-            np.array([one @ one for one in off]),
-            np.array([gradient @ one for one in off]),
+            np.array([np.var(estimate, axis=0, ddof=1).sum() for estimate in estimates]),
+            np.array([deviation @ deviation for deviation in off]),
+            np.array([gradient @ deviation for deviation in off]),
             shares.mean(axis=0),
         )
 
     monkeypatch.setattr("posenc.metrics.hard_attention_means.simulate", biased)
     rows = [of_query(*drawn(seed), settings_, generator(seed)) for seed in range(40)]
-    columns = {name: np.array([one[name] for one in rows]) for name in rows[0]}
-    found = Means(columns, np.arange(40), settings_).whole()
-    assert found["baselines"][0]["samples"][0]["bias"]["square"]["low"] > 2
-    assert found["bias"]["largest"] > found["bias"]["bound"]
+    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    means = Means(columns, np.arange(40), settings_).whole()
+    assert means["baselines"][0]["samples"][0]["bias"]["square"]["low"] > 2
+    assert means["bias"]["largest"] > means["bias"]["bound"]
 
 
 def test_means_are_over_queries_and_intervals_over_documents():
@@ -282,29 +284,29 @@ def test_means_are_over_queries_and_intervals_over_documents():
     heads = []
     for _ in range(2):
         rows = [of_query(*drawn(int(rng.integers(99))), settings_, rng) for _ in range(6)]
-        heads.append({name: np.array([one[name] for one in rows]) for name in rows[0]})
+        heads.append({name: np.array([row[name] for row in rows]) for name in rows[0]})
     both = joined(heads)
-    found = Means(both, np.array([0, 0, 0, 4, 4, 4]), settings_)
-    assert found.mean("entropy")["value"] == pytest.approx(both["entropy"].mean())
+    means = Means(both, np.array([0, 0, 0, 4, 4, 4]), settings_)
+    assert means.mean("entropy")["value"] == pytest.approx(both["entropy"].mean())
     variance = both["variance"].sum(axis=0)
-    assert found.baseline(1)["ratio"]["value"] == pytest.approx(variance[1] / variance[0])
-    one = found.estimates(1, 2, 2)
-    assert one["simulated"]["value"] == pytest.approx(both["simulated"][:, 1, 2].mean())
-    assert one["variance"]["value"] == pytest.approx(both["variance"][:, 2].mean() / 2)
-    less = found.estimates(0, 1, 2)
+    assert means.baseline(1)["ratio"]["value"] == pytest.approx(variance[1] / variance[0])
+    estimate = means.estimates(1, 2, 2)
+    assert estimate["simulated"]["value"] == pytest.approx(both["simulated"][:, 1, 2].mean())
+    assert estimate["variance"]["value"] == pytest.approx(both["variance"][:, 2].mean() / 2)
+    less = means.estimates(0, 1, 2)
     for bound in ("value", "low", "high"):
-        assert one["variance"][bound] == pytest.approx(less["variance"][bound] / 2)
-    # Heads share their documents, of which each is drawn with all its queries.
+        assert estimate["variance"][bound] == pytest.approx(less["variance"][bound] / 2)
+    # Heads share their documents; each is drawn with all its queries.
     sums = both["entropy"].reshape(2, 2, 3).sum(axis=(0, 2))  # [documents]
     expected = ratio_bootstrap(sums, [6, 6], 100, 0.9, 0).as_json()
-    assert found.mean("entropy") == pytest.approx(expected)
+    assert means.mean("entropy") == pytest.approx(expected)
     # Along the gradient, the error is that of as many independent means.
     error = np.sqrt(both["along_variance"][:, 2].sum() / (2 * 20))
     along = both["along"][:, 1, 2].sum()
-    assert one["bias"]["z"] == pytest.approx(along / error)
-    assert one["bias"]["standard_error"] == pytest.approx(error / both["signal"].sum())
-    assert one["bias"]["relative"] == pytest.approx(along / both["signal"].sum())
-    assert found.cosine()["value"] == pytest.approx(
+    assert estimate["bias"]["z"] == pytest.approx(along / error)
+    assert estimate["bias"]["standard_error"] == pytest.approx(error / both["signal"].sum())
+    assert estimate["bias"]["relative"] == pytest.approx(along / both["signal"].sum())
+    assert means.cosine()["value"] == pytest.approx(
         both["soft_dot"].sum() / np.sqrt(both["soft_signal"].sum() * both["signal"].sum())
     )
     # With one document there is nothing to resample.
@@ -317,15 +319,15 @@ def test_queries_without_a_gradient_have_no_ratios():
     settings_ = Settings([1, 2], 5, 20, 0.9, 0)
     same = np.tile(drawn(0)[1][0], (6, 1))
     rows = [of_query(drawn(seed)[0], same, same[0] * 0, settings_, generator()) for seed in (1, 2)]
-    columns = {name: np.array([one[name] for one in rows]) for name in rows[0]}
+    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     for name in ("signal", "along", "along_variance", "soft_error"):
         np.testing.assert_allclose(columns[name], 0, atol=1e-15)
         columns[name] = np.zeros_like(columns[name])
-    found = Means(columns, np.arange(2), settings_)
-    entry = found.baseline(0)
-    assert entry["samples_to_signal"] is entry["samples_to_soft"] is found.cosine() is None
-    assert found.along(0, 1, 0) == {"relative": 0, "standard_error": 0, "z": 0}
-    # With a gradient in one document alone, a resample may be without.
+    means = Means(columns, np.arange(2), settings_)
+    entry = means.baseline(0)
+    assert entry["samples_to_signal"] is entry["samples_to_soft"] is means.cosine() is None
+    assert means.along(0, 1, 0) == {"relative": 0, "standard_error": 0, "z": 0}
+    # With a gradient in one document alone, a resample may have none.
     columns["signal"] = np.array([0.0, 1.0])
     assert Means(columns, np.arange(2), settings_).ratio(("hard",), ("signal",)) is None
 
@@ -375,7 +377,9 @@ def write_store(
         }
         name = shard_name(number)
         with np.errstate(over="ignore"):
-            stored = {key: np.ascontiguousarray(one, np.float16) for key, one in arrays_.items()}
+            stored = {
+                key: np.ascontiguousarray(array, np.float16) for key, array in arrays_.items()
+            }
         save_file({**stored, "special_mask": np.zeros(tokens, bool)}, folder / name)
         files.append({"file": name, "sha256": sha256_file(folder / name)})
     flat = [length for lengths in LENGTHS for length in lengths]
@@ -415,18 +419,18 @@ def test_patterns_and_states_are_those_of_the_store(tmp_path, causal):
     for number, (document, place_) in enumerate(
         zip(queries.document, step.places(queries), strict=True)
     ):
-        found = step.pattern(shards, 1, 1, *place_)
+        pattern = step.pattern(shards, 1, 1, *place_)
         values, target = step.states(shards, 1, *place_)
         shard, start, length = (
             store.documents[name][int(document)].as_py() for name in ("shard", "start", "length")
         )
         assert shard == queries.shard[number]
         place = slice(start, start + length)
-        own = [one[1, 1, place].astype(float) for one in shards[shard][1:]]
+        own = [vectors[1, 1, place].astype(float) for vectors in shards[shard][1:]]
         position = queries.row[number] - start
         expected = attention_pattern(*own, causal=causal)[position]
         seen = position + 1 if causal else length
-        np.testing.assert_allclose(found, expected[:seen], atol=1e-12)
+        np.testing.assert_allclose(pattern, expected[:seen], atol=1e-12)
         states = store.hidden_states(shard).astype(float)
         np.testing.assert_allclose(
             values, measures.standardised(states[1, place][:seen]), atol=1e-12
@@ -439,33 +443,35 @@ def test_patterns_and_states_are_those_of_the_store(tmp_path, causal):
 @pytest.mark.parametrize("causal", [True, False])
 def test_the_step_measures_a_store(tmp_path, causal):
     store = write_store(tmp_path / "s", causal=causal)
-    found = result_of(tmp_path, store)
-    assert (found["tokens"], found["is_causal"]) == (30, causal)
-    assert found["documents"] <= 6 and len(found["heads"]) == 3
-    assert [one["layer"] for one in found["layers"]] == [0, 1]
-    assert sum(one["heads"] for one in found["layers"]) == 3
-    assert found["soft"]["value"] > found["hard"]["value"]
-    assert max(found["checks"].values()) < 1e-12
-    none, mean, best = found["baselines"]
+    measurement = result_of(tmp_path, store)
+    assert (measurement["tokens"], measurement["is_causal"]) == (30, causal)
+    assert measurement["documents"] <= 6 and len(measurement["heads"]) == 3
+    assert [layer["layer"] for layer in measurement["layers"]] == [0, 1]
+    assert sum(layer["heads"] for layer in measurement["layers"]) == 3
+    assert measurement["soft"]["value"] > measurement["hard"]["value"]
+    assert max(measurement["checks"].values()) < 1e-12
+    none, mean, best = measurement["baselines"]
     assert best["ratio"]["value"] <= min(1, mean["ratio"]["value"])
-    for entry in found["baselines"]:
-        for one in entry["samples"]:
-            assert abs(one["bias"]["z"]) < 4.5
-            assert one["agreement"]["value"] == pytest.approx(1, abs=0.15)
+    for entry in measurement["baselines"]:
+        for estimate in entry["samples"]:
+            assert abs(estimate["bias"]["z"]) < 4.5
+            assert estimate["agreement"]["value"] == pytest.approx(1, abs=0.15)
     # The mean over heads of as many queries each.
-    of_heads = np.mean([one["variance"]["none"]["value"] for one in found["heads"]])
+    of_heads = np.mean([head["variance"]["none"]["value"] for head in measurement["heads"]])
     assert none["samples"][0]["variance"]["value"] == pytest.approx(of_heads)
     # Of values too: the same sums as of hidden states, without draws.
-    values = found["values"]
+    values = measurement["values"]
     assert values["soft"]["value"] > values["hard"]["value"]
     assert max(values["checks"].values()) < 1e-12
-    of_heads = np.mean([one["values"]["variance"]["mean"]["value"] for one in found["heads"]])
+    of_heads = np.mean(
+        [head["values"]["variance"]["mean"]["value"] for head in measurement["heads"]]
+    )
     assert values["variance"]["mean"]["value"] == pytest.approx(of_heads)
     assert values["samples_to_signal"]["none"]["value"] == pytest.approx(
         values["variance"]["none"]["value"] / values["signal"]["value"]
     )
-    json.dumps(found, allow_nan=False)
-    assert found == result_of(tmp_path, store)
+    json.dumps(measurement, allow_nan=False)
+    assert measurement == result_of(tmp_path, store)
 
 
 LLAMA = {
@@ -513,11 +519,11 @@ def test_what_heads_add_is_what_the_library_adds(tmp_path, kind):
     for end in ends:
         end.register_forward_hook(lambda _, __, output: gives.append(output[0].numpy()))
     with torch.inference_mode():
-        made = model(torch.arange(3, 26)[None], output_attentions=True)
+        outputs = model(torch.arange(3, 26)[None], output_attentions=True)
     weights = ValueWeights(tmp_path, family)
     for layer in range(2):
         maps = weights.maps(layer)
-        pattern = made.attentions[layer][0].double().numpy()  # [n_heads, tokens, tokens]
+        pattern = outputs.attentions[layer][0].double().numpy()  # [n_heads, tokens, tokens]
         values = maps.values(given[layer])  # [n_heads, tokens, d_head]
         of_heads = pattern @ (values @ maps.output)  # [n_heads, tokens, d_model]
         scale = np.abs(gives[layer]).max()
@@ -534,19 +540,19 @@ def test_what_heads_add_is_what_the_library_adds(tmp_path, kind):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_noise_is_the_distance_of_a_drawn_key(seed):
-    """By a loop over keys, in units that do not matter; a target is none of it."""
+    """By a loop over keys; units do not matter, and a target is no part of it."""
     pattern, values, target = drawn(seed, scale=2.0)
-    found = exactly(pattern, *measures.scaled_to(values, target))
+    row = exactly(pattern, *measures.scaled_to(values, target))
     unit = np.mean(target**2)
     mean = sum(p * v for p, v in zip(pattern, values, strict=True))
     distance = [np.sum((v - mean) ** 2) for v in values]  # [keys]
-    assert found["square"] * unit == pytest.approx(np.sum(mean**2))
-    assert found["spread"] * unit == pytest.approx(sum(pattern * distance))
-    assert found["anywhere"] * unit == pytest.approx(np.mean(distance))
+    assert row["square"] * unit == pytest.approx(np.sum(mean**2))
+    assert row["spread"] * unit == pytest.approx(sum(pattern * distance))
+    assert row["anywhere"] * unit == pytest.approx(np.mean(distance))
     # In units of the target, a read-out of nothing has the objective -1/2, of the target 0.
     scaled, unit_target = measures.scaled_to([0 * target, target], target)
     assert measures.log_likelihood(scaled, unit_target) == pytest.approx([-0.5, 0])
-    columns = {name: np.array([found[name]]) for name in found}
+    columns = {name: np.array([row[name]]) for name in row}
     told = Means(columns, np.zeros(1, int), Settings([1], 10, 10, 0.9, 0)).exact_whole()
     assert told["noise"]["value"] == pytest.approx(sum(pattern * distance) / np.sum(mean**2))
     assert told["noise_anywhere"]["value"] == pytest.approx(np.mean(distance) / np.sum(mean**2))
@@ -574,11 +580,11 @@ def test_weights_that_the_store_is_not_of_are_refused(tmp_path):
 )
 def test_a_condition_that_changes_attention_itself_is_not_run(tmp_path, changed, runs):
     store = write_store(tmp_path / "s", "changed", {**INTACT, **changed})
-    found = result_of(tmp_path, store)
-    assert (found["status"] == "measured") == runs
-    assert (found["reason"] is None) == runs
+    measurement = result_of(tmp_path, store)
+    assert (measurement["status"] == "measured") == runs
+    assert (measurement["reason"] is None) == runs
     if not runs:
-        assert found["reason"].startswith("condition changed: ")
+        assert measurement["reason"].startswith("condition changed: ")
 
 
 def test_scores_that_overflow_are_named(tmp_path):
@@ -606,34 +612,34 @@ def test_the_command_and_the_figure(tmp_path):
     again = call("posenc.measurements.hard_attention.measure", **asked)
     assert again.stderr.count("is current and is kept") == 2
     runs = common.read_measurements(sorted((tmp_path / "out").rglob("*.json")))
-    assert [one["run"]["condition"] for one in runs] == ["intact", "zero"]
+    assert [run["run"]["condition"] for run in runs] == ["intact", "zero"]
     assert runs[0]["catalogue"] == ["E1", "E2"] and runs[0]["schema"] == 1
     assert digests.items() <= runs[0]["provenance"]["inputs"].items()
     for models in (["toy"], ["toy", "second_model", "third_of_models"]):
         for datasets in (["sample"], ["sample_reviews", "sample_questions", "imdb"]):
             named = [
-                {**one, "run": {**one["run"], "model": model, "dataset": dataset}}
+                {**run, "run": {**run["run"], "model": model, "dataset": dataset}}
                 for model in models
                 for dataset in datasets
-                for one in runs
+                for run in runs
             ]
-            made = figure.draw(named, SECTIONS.hard_attention, SECTIONS.style)
-            check_texts(made)
-            assert len(made.axes) == len(models) + 1
-    made = figure.draw(runs, SECTIONS.hard_attention, SECTIONS.style)
+            canvas = figure.draw(named, SECTIONS.hard_attention, SECTIONS.style)
+            check_texts(canvas)
+            assert len(canvas.axes) == len(models) + 1
+    canvas = figure.draw(runs, SECTIONS.hard_attention, SECTIONS.style)
     for entry in runs[0]["baselines"]:
-        shown = [list(line.get_ydata()) for line in made.axes[0].get_lines()]
-        assert [one["variance"]["value"] for one in entry["samples"]] in shown
-        assert [one["simulated"]["value"] for one in entry["samples"]] in shown
+        shown = [list(line.get_ydata()) for line in canvas.axes[0].get_lines()]
+        assert [estimate["variance"]["value"] for estimate in entry["samples"]] in shown
+        assert [estimate["simulated"]["value"] for estimate in entry["samples"]] in shown
     levels = [
-        list(line.get_ydata()) for line in made.axes[0].get_lines() if len(line.get_ydata()) == 2
+        list(line.get_ydata()) for line in canvas.axes[0].get_lines() if len(line.get_ydata()) == 2
     ]
     for level in (runs[0]["signal"]["value"], runs[0]["soft_gradient"]["square"]["value"]):
         assert [level, level] in levels
-    ratios = [line.get_xdata()[0] for line in made.axes[1].get_lines()]
-    for one in runs:
-        assert all(entry["ratio"]["value"] in ratios for entry in one["baselines"][1:])
+    ratios = [line.get_xdata()[0] for line in canvas.axes[1].get_lines()]
+    for run in runs:
+        assert all(entry["ratio"]["value"] in ratios for entry in run["baselines"][1:])
     absent = {**runs[1], "status": "not run", "reason": "because"}
     check_texts(figure.draw([runs[0], absent], SECTIONS.hard_attention, SECTIONS.style))
-    made = figure.draw([absent], SECTIONS.hard_attention, SECTIONS.style)
-    assert "because" in texts(made)[0].get_text()
+    canvas = figure.draw([absent], SECTIONS.hard_attention, SECTIONS.style)
+    assert "because" in texts(canvas)[0].get_text()

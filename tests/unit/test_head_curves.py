@@ -20,28 +20,29 @@ def measured(tmp_path_factory) -> list[dict]:
     return common.read_measurements(written["score_parts"])
 
 
-def deep(one: dict, layers: int) -> dict:
+def deep(measurement: dict, layers: int) -> dict:
     """A measurement of so many layers, each like the first."""
-    first = [head for head in one["heads"] if head["layer"] == 0]
+    first = [head for head in measurement["heads"] if head["layer"] == 0]
     heads = [{**head, "layer": layer} for layer in range(layers) for head in first]
-    r2 = {**one["r2"], "layers": [one["r2"]["layers"][0]] * layers}
-    return {**one, "n_layers": layers, "heads": heads, "r2": r2}
+    r2 = {**measurement["r2"], "layers": [measurement["r2"]["layers"][0]] * layers}
+    return {**measurement, "n_layers": layers, "heads": heads, "r2": r2}
 
 
 def test_lines_are_the_curves_of_all_heads(measured):
     figure = head_curves.draw(measured, SECTIONS.head_curves, STYLE)
-    of_models = {one["run"]["model"]: one for one in measured[::2]}  # on the first data set
+    # On the first data set.
+    of_models = {measurement["run"]["model"]: measurement for measurement in measured[::2]}
     heads = [head for model in of_models for head in of_models[model]["heads"]]
     for label, key in ((head_curves.MEASURED, "measured"), (head_curves.CLOSED, "closed_form")):
         drawn = lines(figure, label)
         assert len(drawn) == len(heads) == 6 * 12 + 2 * 4 * 4
-        for one, head in zip(drawn, heads, strict=True):
-            curve = dict(zip(one.get_xdata().tolist(), one.get_ydata().tolist(), strict=True))
+        for line, head in zip(drawn, heads, strict=True):
+            curve = dict(zip(line.get_xdata().tolist(), line.get_ydata().tolist(), strict=True))
             for distance, value in enumerate(head[key]["past"][:-1]):
                 assert curve[distance] == value
             for distance, value in enumerate(head[key].get("future", [])[1:], start=1):
                 assert curve[-distance] == value
-            assert np.isnan(curve[63])  # the first key alone is so far away
+            assert np.isnan(curve[63])  # only the first key is so far away
 
 
 def test_medians_stand_over_the_panels(measured):
@@ -54,8 +55,10 @@ def test_medians_stand_over_the_panels(measured):
 def test_deep_models_are_readable(measured, depths):
     models = []
     for place, layers in enumerate(depths):
-        one = deep(measured[-1], layers)
-        models.append({**one, "run": {"model": f"model_{place}", "dataset": "sample_reviews"}})
+        measurement = deep(measured[-1], layers)
+        models.append(
+            {**measurement, "run": {"model": f"model_{place}", "dataset": "sample_reviews"}}
+        )
     figure = head_curves.draw(models, SECTIONS.head_curves, STYLE)
     panels = [axes for axes in figure.axes if axes.get_title()]
     assert len(panels) == sum(depths)
@@ -64,29 +67,33 @@ def test_deep_models_are_readable(measured, depths):
 
 
 def test_heads_to_which_position_adds_nothing_have_no_r2(measured):
-    one = deep(measured[-1], 2)
-    one["r2"] = {**one["r2"], "median": None, "layers": [None, None]}
-    figure = head_curves.draw([one], SECTIONS.head_curves, STYLE)
+    measurement = deep(measured[-1], 2)
+    measurement["r2"] = {**measurement["r2"], "median": None, "layers": [None, None]}
+    figure = head_curves.draw([measurement], SECTIONS.head_curves, STYLE)
     assert [axes.get_title() for axes in figure.axes[:2]] == ["layer 0", "layer 1"]
 
 
 def test_points_are_the_shares_over_all_pairs(measured):
-    for one in measured:
-        for entry in one["shares"]:  # which of the four is drawn
+    for measurement in measured:
+        for entry in measurement["shares"]:  # which of the four is drawn
             if (entry["weights"], entry["within_query"]) != ("pairs", False):
                 entry["layers"] = []
     figure = score_parts.draw(measured, SECTIONS.score_parts, STYLE)
-    shown = [one for one in measured if one["run"]["dataset"] == "sample_reviews"]
+    shown = [
+        measurement for measurement in measured if measurement["run"]["dataset"] == "sample_reviews"
+    ]
     assert [axes.get_title() for axes in figure.axes] == [
         *map(display, ("minilm", "decoder", "smollm2"))
     ]
     for name, label in score_parts.SERIES.items():
-        for one, line in zip(shown, lines(figure, label), strict=True):
-            expected = [row[name]["value"] for row in score_parts.of_layers(one)]
+        for measurement, line in zip(shown, lines(figure, label), strict=True):
+            expected = [row[name]["value"] for row in score_parts.of_layers(measurement)]
             assert list(line.get_ydata()) == expected
-    for one, line in zip(shown, lines(figure, score_parts.COVARIANCES), strict=True):
-        pairs = [name for name in score_parts.of_layers(one)[0] if "_" in name]
-        sums = [sum(row[name]["value"] for name in pairs) for row in score_parts.of_layers(one)]
+    for measurement, line in zip(shown, lines(figure, score_parts.COVARIANCES), strict=True):
+        pairs = [name for name in score_parts.of_layers(measurement)[0] if "_" in name]
+        sums = [
+            sum(row[name]["value"] for name in pairs) for row in score_parts.of_layers(measurement)
+        ]
         assert line.get_ydata() == pytest.approx(sums)
 
 

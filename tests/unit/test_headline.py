@@ -18,7 +18,7 @@ def recorded() -> dict[str, dict]:
 def test_the_picture_shows_what_is_recorded(monkeypatch):
     monkeypatch.chdir(PROJECT)
     picture = headline.PICTURE.read_text(encoding="utf-8")
-    numbers = {key: one["value"] for key, one in recorded().items()}
+    numbers = {key: number["value"] for key, number in recorded().items()}
     assert headline.drawn(picture) == numbers, "draw it again: python docs/headline.py"
     assert len(numbers) == 12
     for key, value in numbers.items():
@@ -32,8 +32,8 @@ def test_a_share_is_written_as_a_reader_expects():
 
 def test_other_numbers_give_another_picture(monkeypatch):
     monkeypatch.chdir(PROJECT)
-    found = recorded()
-    key = next(iter(found))
-    changed = {**found, key: {**found[key], "value": 0.5}}
+    numbers = recorded()
+    key = next(iter(numbers))
+    changed = {**numbers, key: {**numbers[key], "value": 0.5}}
     assert headline.drawn(headline.draw(changed))[key] == 0.5
-    assert headline.draw(found) == headline.draw(found) != headline.draw(changed)
+    assert headline.draw(numbers) == headline.draw(numbers) != headline.draw(changed)

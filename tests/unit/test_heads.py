@@ -60,7 +60,7 @@ def planted(kind: str, length: int, rng: np.random.Generator) -> tuple[np.ndarra
 
 
 def write_store(folder, condition="intact", spec=None, causal=False, model="toy", scale=1.0):
-    """A store whose heads are those of KINDS, the other way round in the second layer."""
+    """A store whose heads are KINDS, reversed in the second layer."""
     folder.mkdir(parents=True)
     rng, files = generator(5), []
     for number, lengths in enumerate(LENGTHS):
@@ -77,7 +77,7 @@ def write_store(folder, condition="intact", spec=None, causal=False, model="toy"
         special[np.cumsum(lengths) - 1] = special[np.cumsum(lengths) - lengths] = True
         name = shard_name(number)
         with np.errstate(over="ignore"):
-            queries, keys = (np.ascontiguousarray(one, np.float16) for one in scale * both)
+            queries, keys = (np.ascontiguousarray(vectors, np.float16) for vectors in scale * both)
         save_file({"queries": queries, "keys": keys, "special_mask": special}, folder / name)
         files.append({"file": name, "sha256": sha256_file(folder / name)})
     flat = [length for lengths in LENGTHS for length in lengths]
@@ -102,14 +102,14 @@ def write_store(folder, condition="intact", spec=None, causal=False, model="toy"
 def test_patterns_are_softmax_of_scaled_scores(causal):
     # [heads, tokens, d_head] each
     q, k = generator(1).normal(size=(2, 3, 9, 4)).astype(np.float32)
-    found = attention_pattern(q, k, causal=causal)
+    pattern = attention_pattern(q, k, causal=causal)
     scores = q @ k.swapaxes(1, 2) / 2
     if causal:
         scores += np.triu(np.full((9, 9), -np.inf), 1)
-    np.testing.assert_allclose(found, softmax(scores, axis=-1), atol=1e-6)
-    assert found.dtype == np.float32
+    np.testing.assert_allclose(pattern, softmax(scores, axis=-1), atol=1e-6)
+    assert pattern.dtype == np.float32
     if causal:
-        assert not np.triu(found, 1).any()
+        assert not np.triu(pattern, 1).any()
 
 
 @settings(max_examples=40, deadline=None)
@@ -120,8 +120,8 @@ def test_masses_are_those_of_a_loop_and_sum_to_one(tokens, k, causal, seed):
     if causal:
         scores += np.triu(np.full((tokens, tokens), -np.inf), 1)
     pattern, special = softmax(scores, axis=-1), rng.random(tokens) < 0.2
-    found, columns = measures.mass_by_offset(pattern, k, special), measures.layout(k)
-    expected = np.zeros_like(found)
+    masses, columns = measures.mass_by_offset(pattern, k, special), measures.layout(k)
+    expected = np.zeros_like(masses)
 
     def add(head, prefix, offset, mass):
         where = columns[{"": "mass", "text_": "text"}[prefix]].start + offset + k
@@ -138,12 +138,12 @@ def test_masses_are_those_of_a_loop_and_sum_to_one(tokens, k, causal, seed):
                     expected[head, columns[name]] += pattern[head, i, j]
                 else:
                     add(head, "text_", j - i, pattern[head, i, j])
-    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(masses, expected, atol=1e-12)
     split = columns["first"].start
-    np.testing.assert_allclose(found[:, :split].sum(axis=1), tokens, rtol=1e-12)
-    np.testing.assert_allclose(found[:, split:].sum(axis=1), tokens, rtol=1e-12)
+    np.testing.assert_allclose(masses[:, :split].sum(axis=1), tokens, rtol=1e-12)
+    np.testing.assert_allclose(masses[:, split:].sum(axis=1), tokens, rtol=1e-12)
     if causal:
-        assert found[:, columns["after"]].max() == 0
+        assert masses[:, columns["after"]].max() == 0
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -157,9 +157,9 @@ def test_a_uniform_head_has_no_excess_and_no_preference(causal):
         assert uniform[5 - t] == pytest.approx(by_hand)
     window = uniform[:11]
     for function in (measures.excess_over_uniform, measures.preference):
-        found = function(0.3 * window, window)
-        assert np.isnan(found).sum() == (5 if causal else 0)
-        np.testing.assert_allclose(found[~np.isnan(found)], 0, atol=1e-12)
+        values = function(0.3 * window, window)
+        assert np.isnan(values).sum() == (5 if causal else 0)
+        np.testing.assert_allclose(values[~np.isnan(values)], 0, atol=1e-12)
 
 
 def test_peaks_and_means():
@@ -172,11 +172,11 @@ def test_peaks_and_means():
 
 def profile(k: int, **places: float) -> np.ndarray:
     """A profile with masses at named columns, ``m1`` being offset -1; the rest is spread."""
-    found = np.zeros(2 * k + 5)
+    masses = np.zeros(2 * k + 5)
     for name, mass in places.items():
         offset = {"m1": -1, "p1": 1, "at": 0, "p3": 3}.get(name)
-        found[{"first": 0, "special": 1}.get(name) if offset is None else 2 + k + offset] = mass
-    return found + (1 - found.sum()) / len(found)
+        masses[{"first": 0, "special": 1}.get(name) if offset is None else 2 + k + offset] = mass
+    return masses + (1 - masses.sum()) / len(masses)
 
 
 def test_planted_types_are_found_and_named():
@@ -187,35 +187,35 @@ def test_planted_types_are_found_and_named():
     profiles += [profile(k, first=0.98), profile(k, first=0.985)]
     uniform = measures.uniform_by_offset(60, k, False)[measures.layout(k)["first"].start :] / 60
     profiles += [uniform, uniform * 1.001 / np.sum(uniform * 1.001)]
-    found = measures.head_types(profiles, uniform, k, 6, seed=0)
+    types = measures.head_types(profiles, uniform, k, 6, seed=0)
     expected = ["previous token", "next token", "self", "offset +3", "first token", "broad"]
-    assert found.names == expected
+    assert types.names == expected
     labels = [0] * 5 + [1] * 4 + [2] * 3 + [3] * 2 + [4] * 2 + [5] * 2
-    assert found.labels.tolist() == labels
-    assert found.explained > 0.99
+    assert types.labels.tolist() == labels
+    assert types.explained > 0.99
     for seed in (1, 2):  # the order is not the seed's
         assert measures.head_types(profiles, uniform, k, 6, seed).labels.tolist() == labels
-    np.testing.assert_allclose(found.centroids[0], np.mean(profiles[:5], axis=0))
+    np.testing.assert_allclose(types.centroids[0], np.mean(profiles[:5], axis=0))
 
 
 def test_what_is_beyond_the_window_or_on_special_tokens_tells_no_types_apart():
     same = np.array([0.1, 0.1, 0.3, 0.1, 0.1, 0.2, 0.1])
     profiles = np.stack([same, same[[0, 1, 2, 3, 4, 6, 5]], same, same])
     profiles[2, :2], profiles[3, 5:] = [0.2, 0.0], 0.15
-    found = measures.head_types(profiles, np.full(7, 1 / 7), 1, 3, seed=0)
-    assert len(found.names) == 1 and found.explained == 1
-    np.testing.assert_allclose(found.centroids[0], profiles.mean(axis=0))
+    types = measures.head_types(profiles, np.full(7, 1 / 7), 1, 3, seed=0)
+    assert len(types.names) == 1 and types.explained == 1
+    np.testing.assert_allclose(types.centroids[0], profiles.mean(axis=0))
 
 
 def test_fewer_different_heads_than_types_and_names_that_come_again():
     uniform = np.full(7, 1 / 7)
     same = np.tile(profile(1, m1=0.7), (4, 1))
-    found = measures.head_types(same, uniform, 1, 3, seed=0)
-    assert found.names == ["previous token"] and found.labels.tolist() == [0] * 4
+    types = measures.head_types(same, uniform, 1, 3, seed=0)
+    assert types.names == ["previous token"] and types.labels.tolist() == [0] * 4
     two = [profile(1, m1=0.9), profile(1, m1=0.91), profile(1, m1=0.4)]
-    found = measures.head_types(two, uniform, 1, 2, seed=0)
-    assert found.names == ["previous token", "previous token 2"]
-    assert found.labels.tolist() == [0, 0, 1]
+    types = measures.head_types(two, uniform, 1, 2, seed=0)
+    assert types.names == ["previous token", "previous token 2"]
+    assert types.labels.tolist() == [0, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -227,19 +227,19 @@ def test_fewer_different_heads_than_types_and_names_that_come_again():
     ],
 )  # fmt: skip
 def test_a_type_has_the_name_of_the_place_with_the_mass(places, name):
-    found = np.zeros(13)
+    masses = np.zeros(13)
     for place, mass in places.items():
-        found[{"first": 0, "special": 1, "p3": 2 + 4 + 3}[place]] = mass
-    found[-2:] = (1 - found.sum()) / 2  # beyond the window
-    assert measures.type_name(found, np.full(13, 1 / 13), 4) == name
+        masses[{"first": 0, "special": 1, "p3": 2 + 4 + 3}[place]] = mass
+    masses[-2:] = (1 - masses.sum()) / 2  # beyond the window
+    assert measures.type_name(masses, np.full(13, 1 / 13), 4) == name
 
 
 @pytest.mark.parametrize(("share", "name"), [(0.74, "near"), (0.66, "broad")])
 def test_a_head_is_near_if_its_window_has_a_fifth_more_than_a_uniform_one(share, name):
     # Of the mass on text, not of all: half of it rests on the first token.
-    found = np.array([0.5, 0, *np.full(5, share / 10), (1 - share) / 2, 0])
+    masses = np.array([0.5, 0, *np.full(5, share / 10), (1 - share) / 2, 0])
     uniform = np.array([0.1, 0, *np.full(5, 0.09), 0.2, 0.25])  # half of its text is within
-    assert measures.type_name(found, uniform, 2) == name
+    assert measures.type_name(masses, uniform, 2) == name
 
 
 def test_what_does_not_fit_is_refused():
@@ -256,9 +256,9 @@ def test_what_does_not_fit_is_refused():
 @pytest.mark.parametrize("causal", [True, False])
 def test_the_step_finds_constructed_heads(tmp_path, causal):
     store = write_store(tmp_path / "s", causal=causal)
-    found = result_of(step, PARAMETERS, store)
-    assert (found["documents"], found["tokens"]) == (5, 43)
-    heads = {(one["layer"], one["head"]): one for one in found["heads"]}
+    measurement = result_of(step, PARAMETERS, store)
+    assert (measurement["documents"], measurement["tokens"]) == (5, 43)
+    heads = {(head["layer"], head["head"]): head for head in measurement["heads"]}
     for layer, order in enumerate((KINDS, KINDS[::-1])):
         kinds = {kind: heads[layer, index] for index, kind in enumerate(order)}
         assert kinds["previous"]["peak"]["offset"] == -1
@@ -270,44 +270,44 @@ def test_the_step_finds_constructed_heads(tmp_path, causal):
         assert (kinds["next"]["next"]["value"] > 0.8) != causal
         # The broad head is at the control's level: what a uniform pattern has.
         broad = np.array(kinds["broad"]["text"])
-        np.testing.assert_allclose(broad, found["uniform"]["text"], atol=0.01)
-    for one in found["heads"]:
-        total = sum(one["mass"]) + one["before"] + one["after"]
+        np.testing.assert_allclose(broad, measurement["uniform"]["text"], atol=0.01)
+    for head in measurement["heads"]:
+        total = sum(head["mass"]) + head["before"] + head["after"]
         assert total == pytest.approx(1, abs=3e-5)
-        parts = [one[name] for name in ("text_before", "text_after")]
-        parts += [one[name]["value"] for name in ("first", "special")]
-        assert sum(one["text"]) + sum(parts) == pytest.approx(1, abs=3e-5)
+        parts = [head[name] for name in ("text_before", "text_after")]
+        parts += [head[name]["value"] for name in ("first", "special")]
+        assert sum(head["text"]) + sum(parts) == pytest.approx(1, abs=3e-5)
         for name in ("previous", "self", "next", "first", "special"):
-            assert one[name]["low"] <= one[name]["value"] <= one[name]["high"]
+            assert head[name]["low"] <= head[name]["value"] <= head[name]["high"]
     assert heads[0, 0]["type"] == heads[1, 4]["type"]
-    assert sum(one["heads"] for one in found["types"]) == 10
-    strongest = found["strongest"]["previous"]
-    assert strongest["value"] == max(one["previous"]["value"] for one in found["heads"])
-    json.dumps(found, allow_nan=False)
-    assert found == result_of(step, PARAMETERS, store)
+    assert sum(head_type["heads"] for head_type in measurement["types"]) == 10
+    strongest = measurement["strongest"]["previous"]
+    assert strongest["value"] == max(head["previous"]["value"] for head in measurement["heads"])
+    json.dumps(measurement, allow_nan=False)
+    assert measurement == result_of(step, PARAMETERS, store)
 
 
 def test_a_mass_of_the_step_is_that_of_all_documents(tmp_path):
     store = write_store(tmp_path / "s")
-    found = result_of(step, PARAMETERS, store)["heads"][6]  # layer 1, head 1: first
+    head = result_of(step, PARAMETERS, store)["heads"][6]  # layer 1, head 1: first
     total = np.zeros(9)
     for shard, lengths in enumerate(LENGTHS):
         ends = np.cumsum(lengths)
         for begin, end in zip(ends - lengths, ends, strict=True):
             q, k = (
-                one[1, 1, begin:end].astype(float)
-                for one in (store.queries(shard), store.keys(shard))
+                vectors[1, 1, begin:end].astype(float)
+                for vectors in (store.queries(shard), store.keys(shard))
             )
             pattern = softmax(q @ k.T / np.sqrt(D_HEAD), axis=-1)
             total += [np.trace(pattern, t) for t in range(-4, 5)]
-    np.testing.assert_allclose(found["mass"], total / 43, atol=1e-5)
+    np.testing.assert_allclose(head["mass"], total / 43, atol=1e-5)
 
 
 def test_the_first_documents_alone(tmp_path):
     store = write_store(tmp_path / "s")
     few = PARAMETERS.model_copy(update={"documents": 4})
-    found = result_of(step, few, store)
-    assert (found["documents"], found["tokens"]) == (4, 40)
+    measurement = result_of(step, few, store)
+    assert (measurement["documents"], measurement["tokens"]) == (4, 40)
 
 
 @pytest.mark.parametrize(
@@ -321,17 +321,17 @@ def test_the_first_documents_alone(tmp_path):
 )
 def test_a_condition_that_changes_attention_itself_is_not_run(tmp_path, changed, runs):
     store = write_store(tmp_path / "s", "changed", {**INTACT, **changed})
-    found = result_of(step, PARAMETERS, store)
-    assert (found["status"] == "measured") == runs
-    assert (found["reason"] is None) == runs
+    measurement = result_of(step, PARAMETERS, store)
+    assert (measurement["status"] == "measured") == runs
+    assert (measurement["reason"] is None) == runs
     if not runs:
-        assert found["reason"].startswith("condition changed: ")
-        made = figure.draw(
-            [{**found, "run": {**found["run"], "condition": "zero"}}],
+        assert measurement["reason"].startswith("condition changed: ")
+        canvas = figure.draw(
+            [{**measurement, "run": {**measurement["run"], "condition": "zero"}}],
             SECTIONS.head_offsets,
             SECTIONS.style,
         )
-        assert "not run" in made.axes[0].texts[0].get_text()
+        assert "not run" in canvas.axes[0].texts[0].get_text()
 
 
 def test_scores_that_overflow_are_named(tmp_path):
@@ -354,20 +354,20 @@ def test_the_command_and_the_figure(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     runs = common.read_measurements(sorted((tmp_path / "out").rglob("*.json")))
-    assert [one["run"]["condition"] for one in runs] == ["intact", "zero"]
+    assert [run["run"]["condition"] for run in runs] == ["intact", "zero"]
     assert runs[0]["catalogue"] == ["C6"] and runs[0]["schema"] == 1
     named = [
-        {**one, "run": {**one["run"], "model": model}}
+        {**run, "run": {**run["run"], "model": model}}
         for model in ("toy", "second_model", "third", "fourth")
-        for one in runs
+        for run in runs
     ]
     check_texts(figure.draw(named, SECTIONS.head_offsets, SECTIONS.style))
-    made = figure.draw(runs, SECTIONS.head_offsets, SECTIONS.style)
-    check_texts(made)
-    heat = [axes for axes in made.axes if axes.images and axes.get_xticks().size]
-    for axes, one in zip(heat, runs, strict=True):
+    canvas = figure.draw(runs, SECTIONS.head_offsets, SECTIONS.style)
+    check_texts(canvas)
+    heat = [axes for axes in canvas.axes if axes.images and axes.get_xticks().size]
+    for axes, run in zip(heat, runs, strict=True):
         shown = np.ma.getdata(axes.images[0].get_array())
-        np.testing.assert_array_equal(shown, [head["text"] for head in one["heads"]])
-    assert [text.get_text() for text in made.legends[0].get_texts()]
+        np.testing.assert_array_equal(shown, [head["text"] for head in run["heads"]])
+    assert [text.get_text() for text in canvas.legends[0].get_texts()]
     half = [runs[0], {**runs[1], "status": "not run", "reason": "because"}]
     check_texts(figure.draw(half, SECTIONS.head_offsets, SECTIONS.style))

@@ -60,7 +60,7 @@ CONDITIONS = {
     "logit_mul": {"mask": {"semantics": "logit_mul", "profile": {"kind": "linear", "floor": 0.1}}},
     "emb_mul": {"mask": {"semantics": "emb_mul", "profile": {"kind": "linear", "floor": 0.1}}},
 }
-UNITS = {name: Condition.model_validate(one) for name, one in CONDITIONS.items()}
+UNITS = {name: Condition.model_validate(condition) for name, condition in CONDITIONS.items()}
 
 
 def bumps(n_layers: int, n_heads: int) -> LearnedMask:
@@ -79,26 +79,26 @@ def network(family: str, folder: Path):
 @given(st.integers(2, 9), st.integers(1, 4), st.integers(0, 99))
 def test_a_sequence_has_no_token_twice_and_is_repeated_once(tokens, sequences, seed):
     vocabulary = [3, 5, 8, 13, 21, 34, 55, 89, 144, 144]
-    found = repeated(vocabulary, sequences, tokens, seed)
-    assert found.shape == (sequences, 2 * tokens)
-    np.testing.assert_array_equal(found[:, :tokens], found[:, tokens:])
-    assert all(len(set(row)) == tokens and set(row) <= set(vocabulary) for row in found.tolist())
+    ids = repeated(vocabulary, sequences, tokens, seed)
+    assert ids.shape == (sequences, 2 * tokens)
+    np.testing.assert_array_equal(ids[:, :tokens], ids[:, tokens:])
+    assert all(len(set(row)) == tokens and set(row) <= set(vocabulary) for row in ids.tolist())
 
 
 @given(st.integers(4, 9), st.integers(1, 4), st.integers(0, 99))
 def test_in_another_order_no_token_follows_the_one_that_it_followed(tokens, sequences, seed):
     once = repeated([3, 5, 8, 13, 21, 34, 55, 89, 144], sequences, tokens, seed)
-    found = reordered(once, seed)
-    np.testing.assert_array_equal(found[:, :tokens], once[:, :tokens])
-    for row in found.tolist():
+    ids = reordered(once, seed)
+    np.testing.assert_array_equal(ids[:, :tokens], once[:, :tokens])
+    for row in ids.tolist():
         assert sorted(row[:tokens]) == sorted(row[tokens:])
         pairs = [{*itertools.pairwise(part)} for part in (row[:tokens], row[tokens:])]
         assert not pairs[0] & pairs[1]
 
 
 def test_all_tokens_are_drawn_alike():
-    found = repeated(range(10), 4000, 3, 0)[:, :3]
-    counts = np.bincount(found.ravel(), minlength=10)
+    ids = repeated(range(10), 4000, 3, 0)[:, :3]
+    counts = np.bincount(ids.ravel(), minlength=10)
     assert np.square(counts - 1200).sum() / 1200 < 21.7  # chi-square of 9 degrees, 0.99
 
 
@@ -113,12 +113,12 @@ def test_scores_are_means_over_queries(period, begin, seed):
     patterns = np.random.default_rng(seed).uniform(size=(2, 3, tokens, tokens))
     previous, induction = previous_scores(patterns), induction_scores(patterns, period)
     for place in np.ndindex(2, 3):
-        one = patterns[place]
+        pattern = patterns[place]
         assert previous[place] == pytest.approx(
-            np.mean([one[query, query - 1] for query in range(1, tokens)])
+            np.mean([pattern[query, query - 1] for query in range(1, tokens)])
         )
         # The token before the query's earlier occurrence is at query - period.
-        after = [one[query, query - period + 1] for query in range(begin + period, tokens)]
+        after = [pattern[query, query - period + 1] for query in range(begin + period, tokens)]
         assert induction[place] == pytest.approx(np.mean(after))
     flat = softmax(np.zeros((tokens, tokens)), causal=True)
     expected = float(previous_scores(flat)), float(induction_scores(flat, period))
@@ -141,14 +141,14 @@ def test_planted_heads_have_a_score_of_one():
 def test_patterns_without_a_mask_are_the_library_s(tmp_path, family):
     model = network(family, tmp_path / "model")
     documents = np.random.default_rng(0).integers(3, 40, (3, 12)).tolist()
-    _, found = patterns_under(model, documents, UNITS["intact"], {})
+    _, patterns = patterns_under(model, documents, UNITS["intact"], {})
     kind = type(model)
     eager = kind(transformers.AutoConfig.for_model(**model.config.to_dict()))
     eager.set_attn_implementation("eager")
     eager.load_state_dict(model.state_dict())
     with torch.inference_mode():
         theirs = eager.eval()(torch.tensor(documents), output_attentions=True).attentions
-    for ours, other in zip(found, theirs, strict=True):
+    for ours, other in zip(patterns, theirs, strict=True):
         np.testing.assert_allclose(ours, other, atol=1e-6)
 
 
@@ -175,7 +175,7 @@ def test_patterns_that_are_not_at_hand_are_refused():
 
 @pytest.fixture
 def text(tmp_path) -> Tokens:
-    """Documents that begin with the token 2, which the tokenizer has added."""
+    """Documents that begin with token 2, which the tokenizer added."""
     rng = np.random.default_rng(5)
     ids = [[2, *rng.integers(3, 40, length).tolist()] for length in (12, 3, 9)]
     table = pa.table({"input_ids": ids, "special": [[True, *[False] * len(i[1:])] for i in ids]})
@@ -192,21 +192,21 @@ def job(family: str = "gpt2", max_tokens: int = 40, **changed) -> step.Job:
 
 def test_losses_and_attention_of_the_intact_model_are_the_library_s(tmp_path, text):
     model = network("gpt2", tmp_path / "model")
-    made = step.measure(job(), model, text, {"bumps": bumps(2, 2)})
+    measurement = step.measure(job(), model, text, {"bumps": bumps(2, 2)})
     types = np.unique([token for ids in text.ids for token in ids[1:]])
     sequences = repeated(types, 6, 7, 3)
     ids, other = (
-        torch.tensor([[2, *row] for row in some.tolist()])
-        for some in (sequences, reordered(sequences[::3], 3))
+        torch.tensor([[2, *row] for row in rows.tolist()])
+        for rows in (sequences, reordered(sequences[::3], 3))
     )
     model.set_attn_implementation("eager")
     with torch.inference_mode():
-        out, out_other = (model(some, output_attentions=True) for some in (ids, other))
+        out, out_other = (model(batch, output_attentions=True) for batch in (ids, other))
     nll, nll_other = (
-        -one.logits.log_softmax(-1)[:, :-1].gather(-1, some[:, 1:, None])[..., 0].numpy()
-        for one, some in ((out, ids), (out_other, other))
+        -output.logits.log_softmax(-1)[:, :-1].gather(-1, batch[:, 1:, None])[..., 0].numpy()
+        for output, batch in ((out, ids), (out_other, other))
     )
-    entry = made["conditions"][0]
+    entry = measurement["conditions"][0]
     # Position 1 is the first random token and 8 the first repeated one; neither is announced.
     first, again = nll[:, 1:7].sum(axis=1), nll[:, 8:].sum(axis=1)
     options = {"samples": 100, "confidence": 0.9, "seed": 3}
@@ -220,9 +220,11 @@ def test_losses_and_attention_of_the_intact_model_are_the_library_s(tmp_path, te
         ("induction", induction_scores(patterns, 7)),
     ):
         places = sorted(np.ndindex(2, 2), key=lambda place: -scores[::2].mean(axis=0)[place])[:2]
-        assert [(one["layer"], one["head"]) for one in made["heads"][kind]] == places
-        found = np.mean([scores[1::2, layer, head].mean() for layer, head in places])
-        assert entry[kind]["value"] == pytest.approx(found, abs=1e-6)
+        assert [
+            (listed["layer"], listed["head"]) for listed in measurement["heads"][kind]
+        ] == places
+        mean = np.mean([scores[1::2, layer, head].mean() for layer, head in places])
+        assert entry[kind]["value"] == pytest.approx(mean, abs=1e-6)
 
 
 def test_a_share_is_of_the_gain_that_is_lost_and_null_where_none_is():
@@ -247,16 +249,20 @@ def test_a_share_is_of_the_gain_that_is_lost_and_null_where_none_is():
     ],
 )
 def test_what_cannot_be_measured_says_why(text, changed, reason):
-    made = step.measure(job(**changed), None, text, {})
+    measurement = step.measure(job(**changed), None, text, {})
     types = len({token for ids in text.ids for token in ids[1:]})
-    assert made["status"] == "not run" and made["reason"] == reason.format(types=types)
+    assert measurement["status"] == "not run" and measurement["reason"] == reason.format(
+        types=types
+    )
 
 
 def test_conditions_whose_patterns_are_not_at_hand_have_their_losses(tmp_path, text):
-    one = job()
-    cut = one.model_copy(update={"conditions": {**UNITS, "cut": Condition(segments=1)}})
-    made = step.measure(cut, network("gpt2", tmp_path / "model"), text, {"bumps": bumps(2, 2)})
-    entry = made["conditions"][-1]
+    plain = job()
+    cut = plain.model_copy(update={"conditions": {**UNITS, "cut": Condition(segments=1)}})
+    measurement = step.measure(
+        cut, network("gpt2", tmp_path / "model"), text, {"bumps": bumps(2, 2)}
+    )
+    entry = measurement["conditions"][-1]
     assert entry["previous"] is None and "segments of 1" in entry["reason"]
     # Each token is read alone: one that occurs again is read as it was before.
     assert entry["gain"]["value"] == pytest.approx(0, abs=1e-5)
@@ -268,8 +274,8 @@ def test_the_file_says_what_it_is_made_of(tmp_path, text):
     masks.mkdir()
     write(masks / "bumps.safetensors", bumps(2, 2), {})
     write_sealed(masks / "masks.json", {"masks": {"bumps": "0" * 64, "other": "1" * 64}})
-    made = made_of_weights(step, tmp_path, text, job(), masks)
-    assert made["provenance"]["inputs"]["masks"] == {"bumps": "0" * 64}
+    measurement = made_of_weights(step, tmp_path, text, job(), masks)
+    assert measurement["provenance"]["inputs"]["masks"] == {"bumps": "0" * 64}
 
 
 @pytest.fixture(scope="module")
@@ -280,13 +286,13 @@ def measured(tmp_path_factory) -> list[dict]:
 
 def test_marks_are_the_measured_numbers_of_the_model_that_copies_most(measured):
     drawn = figure.draw(measured, SECTIONS.induction, STYLE)
-    runs = [one for one in measured if one["run"]["model"] == "smollm2"]
+    runs = [measurement for measurement in measured if measurement["run"]["model"] == "smollm2"]
     assert drawn.get_supxlabel() == display("smollm2")
     for axes, part in zip(drawn.axes, figure.PANELS, strict=True):
         marked = [line for line in axes.lines if line.get_linestyle() == "None"]
         for line, run in zip(marked, runs, strict=True):
-            found = [entry[part]["value"] for entry in run["conditions"] if entry[part]]
-            assert list(line.get_xdata()) == found
+            values = [entry[part]["value"] for entry in run["conditions"] if entry[part]]
+            assert list(line.get_xdata()) == values
     check_texts(drawn)
 
 

@@ -1,4 +1,4 @@
-"""The Japanese sample corpus: alike on every machine, in two widths, its worth in the order."""
+"""The Japanese sample corpus: alike on every machine, in two widths, labelled by its order."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_bytes_do_not_depend_on_the_process():
 
 
 def test_bytes_are_pinned():
-    """A change of the grammar changes results of every study: it must be meant."""
+    """Changing the grammar changes every study's results: it must be meant."""
     archive = imdb_archive(1, {"train": 6, "test": 2}, "ja")
     assert hashlib.sha256(archive).hexdigest() == PINNED_ARCHIVE
 
@@ -162,8 +162,8 @@ def test_particles_say_who_did_it_to_whom(ordinary):
         ordinary,
     )
     assert len(told) > 100
-    for first, second, deed, other, one, suffered in told:
-        assert (other, one, suffered) == (second, first, passive[deed]) and first != second
+    for first, second, deed, other, doer, suffered in told:
+        assert (other, doer, suffered) == (second, first, passive[deed]) and first != second
     pairs = {(first, second) for first, second, *_ in told}
     assert any(pair[::-1] in pairs for pair in pairs)
 

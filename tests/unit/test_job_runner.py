@@ -1,4 +1,4 @@
-"""A job runs what was planned, or ends with one line, and what it read and made is its receipt."""
+"""A job runs what was planned or ends with one line; its receipt says what it read and made."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Project:
         (self.root / CONFIG).write_text(json.dumps(job))
 
     def run_with(self, edit) -> tuple[int, str]:
-        """The same, with something that happens while the step is at work."""
+        """The same, with an edit while the step is at work."""
         self.configure(waits=True)
         job = self.start()
         wait_for(lambda: (self.root / "started").exists() or job.poll() is not None)
@@ -195,9 +195,9 @@ def test_a_folder_of_further_outputs_is_a_part_of_the_receipt(project):
     (beside / "two.csv").write_text("2")
     code, said = project.run(1, "--folders", "data/studies/mine/plots/layers")
     assert code == 0, said
-    made = [f"data/studies/mine/plots/layers/{name}.csv" for name in ("one", "two")]
+    paths = [f"data/studies/mine/plots/layers/{name}.csv" for name in ("one", "two")]
     receipt = project.receipt()
-    assert receipt is not None and receipt.outputs == project.digests(OUTPUT, *made)
+    assert receipt is not None and receipt.outputs == project.digests(OUTPUT, *paths)
 
 
 def test_a_result_that_only_lives_until_it_is_read_has_no_receipt(project):
@@ -226,8 +226,8 @@ def test_dates_and_caches_do_not_hide_an_edit(project):
     before = path.stat()
     path.write_text(PART.replace("upper", "lower"))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    for made in (RECEIPT, OUTPUT, kept.PLACE / RECEIPT):
-        (project.root / made).unlink()
+    for output in (RECEIPT, OUTPUT, kept.PLACE / RECEIPT):
+        (project.root / output).unlink()
     project.refused(project.run(), "extra_part.py was edited after")
     assert not (project.root / OUTPUT).exists()
 
@@ -239,7 +239,7 @@ def test_a_runner_that_was_edited_after_planning_does_not_run(project):
 
 
 def test_a_module_that_the_plan_lacks_is_not_run(project):
-    """As one that is imported by a name that only the step knows."""
+    """Such as one imported by a name that only the step knows."""
     other = "workflow/posenc/metrics/rotation.py"
     assert other not in json.loads((project.root / CODE).read_text())["files"]
     (project.root / other).write_text("VALUE = 1\n")
@@ -284,7 +284,7 @@ def saved_and_undone(project: Project) -> None:
 
 
 def replaced_by_an_older_file(project: Project) -> None:
-    """As a backup is restored, whose date is that of then."""
+    """Like a restored backup, which keeps its old date."""
     other = project.root / "other"
     other.write_text("WORD X")
     os.utime(other, (1e9, 1e9))
@@ -319,7 +319,7 @@ def test_parameters_that_are_written_anew_while_the_job_runs_cost_the_result(pro
 
 @pytest.mark.parametrize("how", ["another name", "other rights"])
 def test_what_leaves_an_input_s_bytes_alone_costs_nothing(project, how):
-    """DVC links files and takes the right to write, which changes the date of their status."""
+    """DVC links files and removes write permission, which changes their status date."""
     path = project.root / SOURCE
 
     def touch() -> None:
@@ -368,13 +368,13 @@ def test_a_step_that_fails_leaves_the_last_receipt_as_it_was(project):
 
 def test_a_result_that_was_kept_is_put_back_and_not_computed_again(project):
     assert project.run()[0] == 0
-    made = {path: (project.root / path).read_bytes() for path in (OUTPUT, RECEIPT)}
-    for path in made:
+    contents = {path: (project.root / path).read_bytes() for path in (OUTPUT, RECEIPT)}
+    for path in contents:
         (project.root / path).unlink()
     code, said = project.run(threads=2)
     assert code == 0 and "extra: kept, what it would be made of is the same" in said
     assert project.runs() == 1
-    assert {path: (project.root / path).read_bytes() for path in made} == made
+    assert {path: (project.root / path).read_bytes() for path in contents} == contents
 
 
 @pytest.mark.parametrize("what", ["source", "parameters", "kept bytes"])

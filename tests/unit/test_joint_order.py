@@ -50,11 +50,11 @@ def different(logs: np.ndarray) -> dict[tuple[int, int], float]:
 @given(SEEDS, SIZES)
 def test_a_product_of_marginals_has_no_order_of_pairs(seed, words):
     first, second = drawn(seed, words)[:2]
-    found = order_of(first[:, None] + second)
+    result = order_of(first[:, None] + second)
     for part in ("dependence", "interaction"):
-        assert found[part] == pytest.approx(0, abs=1e-12)
-    assert found["places"] == pytest.approx(float(found["order"]), rel=1e-9)
-    assert found["additive"] == pytest.approx(1, abs=1e-9)
+        assert result[part] == pytest.approx(0, abs=1e-12)
+    assert result["places"] == pytest.approx(float(result["order"]), rel=1e-9)
+    assert result["additive"] == pytest.approx(1, abs=1e-9)
     bag = order_of(first[:, None] + first)
     for part in ("dependence", "order", "places", "interaction", "divergence", "log_ratio"):
         assert bag[part] == pytest.approx(0, abs=1e-12)
@@ -62,22 +62,22 @@ def test_a_product_of_marginals_has_no_order_of_pairs(seed, words):
 
 @given(SEEDS, SIZES)
 def test_places_that_may_be_exchanged_depend_without_order(seed, words):
-    """Pólya's urn: of each word drawn, one more is put in. Its draws may be exchanged."""
+    """Pólya's urn: each word drawn adds one more of it. Its draws may be exchanged."""
     balls = np.random.default_rng(seed).uniform(0.2, 4, words)
     again = balls + np.eye(words)  # [first, words]
     logs = np.log(balls)[:, None] + np.log(again / again.sum(axis=1, keepdims=True))
-    found = order_of(logs)
+    result = order_of(logs)
     for part in ("order", "places", "interaction", "divergence"):
-        assert found[part] == pytest.approx(0, abs=1e-12)
-    assert found["dependence"] > 1e-4
+        assert result[part] == pytest.approx(0, abs=1e-12)
+    assert result["dependence"] > 1e-4
 
 
 def test_words_in_a_circle_have_order_that_no_places_give():
-    found = order_of(np.log([[1.0, 4.0, 1.0], [1.0, 1.0, 4.0], [4.0, 1.0, 1.0]]))
-    assert found["order"] == pytest.approx(0.6) == found["interaction"]
-    assert found["log_ratio"] == pytest.approx(np.log(4))
+    result = order_of(np.log([[1.0, 4.0, 1.0], [1.0, 1.0, 4.0], [4.0, 1.0, 1.0]]))
+    assert result["order"] == pytest.approx(0.6) == result["interaction"]
+    assert result["log_ratio"] == pytest.approx(np.log(4))
     for part in ("places", "additive"):
-        assert found[part] == pytest.approx(0, abs=1e-12)
+        assert result[part] == pytest.approx(0, abs=1e-12)
     one_way = order_of(np.array([[0.0, 0.0], [-40.0, 0.0]]))
     assert one_way["order"] == pytest.approx(1)
     assert one_way["divergence"] == pytest.approx(np.log(2))
@@ -86,32 +86,32 @@ def test_words_in_a_circle_have_order_that_no_places_give():
 @given(SEEDS, SIZES)
 def test_order_by_brute_force(seed, words):
     logs = drawn(seed, words)
-    table, pairs, found = joint(logs), different(logs), order_of(logs)
+    table, pairs, result = joint(logs), different(logs), order_of(logs)
     first, second = table.sum(axis=1), table.sum(axis=0)
-    assert found["repeats"] == pytest.approx(sum(table[a, a] for a in range(words)))
-    assert found["dependence"] == pytest.approx(
+    assert result["repeats"] == pytest.approx(sum(table[a, a] for a in range(words)))
+    assert result["dependence"] == pytest.approx(
         sum(
             table[a, b] * np.log(table[a, b] / first[a] / second[b])
             for a in range(words)
             for b in range(words)
         )
     )
-    assert found["order"] == pytest.approx(
+    assert result["order"] == pytest.approx(
         sum(abs(own - pairs[b, a]) for (a, b), own in pairs.items()) / 2
     )
-    assert found["divergence"] == pytest.approx(
+    assert result["divergence"] == pytest.approx(
         sum(own * np.log(2 * own / (own + pairs[b, a])) for (a, b), own in pairs.items())
     )
-    assert found["log_ratio"] == pytest.approx(
+    assert result["log_ratio"] == pytest.approx(
         sum(own * abs(np.log(own / pairs[b, a])) for (a, b), own in pairs.items())
     )
     product = np.outer(first, second)
     whole = sum(table[pair] for pair in pairs)
     for part, each in (("places", product), ("interaction", table - product)):
-        assert found[part] == pytest.approx(
+        assert result[part] == pytest.approx(
             sum(abs(each[a, b] - each[b, a]) for a, b in pairs) / 2 / whole
         )
-    assert found["order"] <= found["places"] + found["interaction"] + 1e-12
+    assert result["order"] <= result["places"] + result["interaction"] + 1e-12
     # Scores by weighted least squares on the list of pairs.
     roots = np.sqrt([own + pairs[b, a] for (a, b), own in pairs.items()])
     ratios = np.array([np.log(own / pairs[b, a]) for (a, b), own in pairs.items()])
@@ -120,7 +120,7 @@ def test_order_by_brute_force(seed, words):
         design[row, a], design[row, b] = 1, -1
     fitted = design @ np.linalg.lstsq(design * roots[:, None], ratios * roots, rcond=None)[0]
     rest = ((ratios - fitted) * roots) ** 2
-    assert found["additive"] == pytest.approx(1 - rest.sum() / ((ratios * roots) ** 2).sum())
+    assert result["additive"] == pytest.approx(1 - rest.sum() / ((ratios * roots) ** 2).sum())
 
 
 @given(SEEDS, SIZES)
@@ -128,12 +128,14 @@ def test_names_of_words_scale_and_direction_do_not_matter(seed, words):
     logs, other = drawn(seed, words), drawn(seed + 1, words)
     order = np.random.default_rng(seed).permutation(words)
     moved, moved_other = (each[np.ix_(order, order)] - 3 for each in (logs, other))
-    for found, again in (
+    for result, again in (
         (order_of(logs), order_of(moved)),
         (order_of(logs), order_of(logs.T)),
         (likeness(logs, other), likeness(moved, moved_other)),
     ):
-        assert again == {part: pytest.approx(float(one), abs=1e-9) for part, one in found.items()}
+        assert again == {
+            part: pytest.approx(float(number), abs=1e-9) for part, number in result.items()
+        }
     stacked = order_of(np.stack([logs, other]))
     for place, each in enumerate((logs, other)):
         for part, value in order_of(each).items():
@@ -143,34 +145,40 @@ def test_names_of_words_scale_and_direction_do_not_matter(seed, words):
 @given(SEEDS, SIZES)
 def test_what_is_lost_of_pairs_is_words_and_their_order(seed, words):
     ours, theirs = drawn(seed, words), drawn(seed + 1, words)
-    one, other, found = different(ours), different(theirs), likeness(ours, theirs)
-    lost = sum(own * np.log(own / one[pair]) for pair, own in other.items())
-    assert found["words_lost"] + found["order_lost"] == pytest.approx(lost)
+    pairs, other, result = different(ours), different(theirs), likeness(ours, theirs)
+    lost = sum(own * np.log(own / pairs[pair]) for pair, own in other.items())
+    assert result["words_lost"] + result["order_lost"] == pytest.approx(lost)
     sets = [
         {pair: table[pair] + table[pair[::-1]] for pair in itertools.combinations(range(words), 2)}
-        for table in (one, other)
+        for table in (pairs, other)
     ]
     of_sets = sum(own * np.log(own / sets[0][pair]) for pair, own in sets[1].items())
-    assert found["words_lost"] == pytest.approx(of_sets, abs=1e-12)
+    assert result["words_lost"] == pytest.approx(of_sets, abs=1e-12)
     same = sum(
         own
         for (a, b), own in other.items()
-        if (one[a, b] > one[b, a]) == (other[a, b] > other[b, a])
+        if (pairs[a, b] > pairs[b, a]) == (other[a, b] > other[b, a])
     )
-    assert found["agreement"] == pytest.approx(same)
+    assert result["agreement"] == pytest.approx(same)
 
 
 @given(SEEDS, SIZES)
 def test_correlations_by_brute_force(seed, words):
     tables = drawn(seed, words), drawn(seed + 1, words)
-    pairs, found = different(tables[1]), likeness(*tables)
+    pairs, result = different(tables[1]), likeness(*tables)
     weights = [own + pairs[b, a] for (a, b), own in pairs.items()]
     whole = [joint(table) for table in tables]
-    beyond = [one / np.outer(one.sum(axis=1), one.sum(axis=0)) for one in whole]
+    beyond = [
+        probabilities / np.outer(probabilities.sum(axis=1), probabilities.sum(axis=0))
+        for probabilities in whole
+    ]
     for part, both in (("correlation", whole), ("interaction_correlation", beyond)):
-        ratios = [[np.log(one[a, b] / one[b, a]) for a, b in pairs] for one in both]
+        ratios = [
+            [np.log(probabilities[a, b] / probabilities[b, a]) for a, b in pairs]
+            for probabilities in both
+        ]
         (ours, mixed), (_, theirs) = np.cov(ratios, aweights=weights)
-        assert found[part] == pytest.approx(mixed / np.sqrt(ours * theirs))
+        assert result[part] == pytest.approx(mixed / np.sqrt(ours * theirs))
 
 
 @given(SEEDS, SIZES)
@@ -219,21 +227,23 @@ def logs_of(model, ids: list[int]) -> np.ndarray:
 
 def test_contexts_are_beginnings_of_documents_that_are_long_enough(text):
     contexts = step.contexts_of(job().parameters, text, 40)
-    assert [len(one.ids) for one in contexts] == [5, 5, 3]  # the second has three tokens
-    for one, number in zip(contexts, (0, 2, 3), strict=True):
-        assert [*one.ids, *one.following] == list(text.ids[number])[: len(one.ids) + 2]
-    assert [len(one.ids) for one in step.contexts_of(job().parameters, text, 6)] == [4, 4, 3]
+    assert [len(context.ids) for context in contexts] == [5, 5, 3]  # the second has three tokens
+    for context, number in zip(contexts, (0, 2, 3), strict=True):
+        assert [*context.ids, *context.following] == list(text.ids[number])[: len(context.ids) + 2]
+    assert [len(context.ids) for context in step.contexts_of(job().parameters, text, 6)] == [
+        4, 4, 3,
+    ]  # fmt: skip
     assert len(step.contexts_of(job(documents=2).parameters, text, 40)) == 2
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
 def test_pairs_have_the_library_s_probabilities(tmp_path, text, family):
     model, one_job = network(family, tmp_path), job(family)
-    made = step.measure(one_job, model, text, {})
+    measurement = step.measure(one_job, model, text, {})
     contexts = step.contexts_of(one_job.parameters, text, 40)
     near, far, chosen = [], [], []
-    for one in contexts:
-        ids, (true, between) = one.ids, one.following
+    for context in contexts:
+        ids, (true, between) = context.ids, context.following
         after = logs_of(model, [*ids, true])[-2:].max(axis=0)  # [vocabulary]
         chosen.append(np.argsort(-after)[:5])
         near.append([]), far.append([])
@@ -241,18 +251,18 @@ def test_pairs_have_the_library_s_probabilities(tmp_path, text, family):
             logs = logs_of(model, [*ids, a, between])[-3:]  # [places, vocabulary]
             near[-1].append(logs[0, a] + logs[1, chosen[-1]])
             far[-1].append(logs[0, a] + logs[1, between] + logs[2, chosen[-1]])
-    intact, other = made["conditions"][0], made["other"]
+    intact, other = measurement["conditions"][0], measurement["other"]
 
-    def same(found: dict, values: list) -> None:
+    def same(estimate: dict, values: list) -> None:
         expected = ratio_bootstrap(values, [1] * len(values), 100, 0.9, 3).as_json()
-        assert found == pytest.approx(expected, abs=2e-5)
+        assert estimate == pytest.approx(expected, abs=2e-5)
 
     same(intact["mass"], [np.exp(table).sum() for table in near])
     same(
         intact["mass_first"],
         [
-            np.exp(logs_of(model, one.ids)[-1, own]).sum()
-            for one, own in zip(contexts, chosen, strict=True)
+            np.exp(logs_of(model, context.ids)[-1, own]).sum()
+            for context, own in zip(contexts, chosen, strict=True)
         ],
     )
     for place, tables in enumerate((near, far)):
@@ -270,17 +280,17 @@ def test_pairs_have_the_library_s_probabilities(tmp_path, text, family):
 
 
 def test_all_tokens_have_all_the_probability(tmp_path, text):
-    made = step.measure(job(candidates=60), network("gpt2", tmp_path), text, {})
-    assert made["candidates"] == 40  # the vocabulary
-    for entry in (*made["conditions"], made["other"]):
+    measurement = step.measure(job(candidates=60), network("gpt2", tmp_path), text, {})
+    assert measurement["candidates"] == 40  # the vocabulary
+    for entry in (*measurement["conditions"], measurement["other"]):
         for part in ("mass", "mass_first"):
             assert entry[part]["value"] == pytest.approx(1, abs=1e-5)
 
 
 def test_places_apart_are_independent_for_what_only_sees_the_token_before(tmp_path, text):
     """It expects b after x and x after a, whatever else stands there: a product of marginals."""
-    made = step.measure(job(), network("gpt2", tmp_path), text, {})
-    by_name = {entry["condition"]: entry["distances"] for entry in made["conditions"]}
+    measurement = step.measure(job(), network("gpt2", tmp_path), text, {})
+    by_name = {entry["condition"]: entry["distances"] for entry in measurement["conditions"]}
     near, far = by_name["single_token"]
     for part in ("dependence", "interaction"):
         assert far[part]["value"] == pytest.approx(0, abs=1e-5) and near[part]["value"] > 1e-3
@@ -304,8 +314,8 @@ def test_what_cannot_be_measured_says_why(tmp_path, text, changed, reason):
     own = changed.pop("texts", None)
     if own:
         text = write_text(tmp_path / "own", own)[0]
-    made = step.measure(job(**changed), None, text, {})
-    assert made["status"] == "not run" and made["reason"] == reason
+    measurement = step.measure(job(**changed), None, text, {})
+    assert measurement["status"] == "not run" and measurement["reason"] == reason
 
 
 def test_conditions_are_compared_with_the_intact_model():
@@ -317,11 +327,13 @@ def test_the_file_says_what_it_is_made_of(tmp_path, text):
     masks = tmp_path / "masks"
     masks.mkdir()
     write_sealed(masks / "masks.json", {"masks": {"other": "1" * 64}})
-    made = made_of_weights(step, tmp_path, text, job(), masks)
-    assert [entry["condition"] for entry in made["conditions"]] == list(CONDITIONS)
-    assert Condition.model_validate(made["conditions"][1]["spec"]) == Condition(position="zero")
-    for entry in made["conditions"]:
-        assert [one["distance"] for one in entry["distances"]] == [1, 2]
-        for one in entry["distances"]:
+    measurement = made_of_weights(step, tmp_path, text, job(), masks)
+    assert [entry["condition"] for entry in measurement["conditions"]] == list(CONDITIONS)
+    assert Condition.model_validate(measurement["conditions"][1]["spec"]) == Condition(
+        position="zero"
+    )
+    for entry in measurement["conditions"]:
+        assert [row["distance"] for row in entry["distances"]] == [1, 2]
+        for row in entry["distances"]:
             for part in ("order", "agreement", "repeats"):
-                assert 0 <= one[part]["low"] <= one[part]["value"] <= one[part]["high"] <= 1
+                assert 0 <= row[part]["low"] <= row[part]["value"] <= row[part]["high"] <= 1

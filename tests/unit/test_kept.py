@@ -1,4 +1,4 @@
-"""A finished result has a second name, and comes back where it is what would be made now."""
+"""A finished result has a second name and comes back if it is what would be made now."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def finish(name: str, inputs: dict, outputs: dict[str, str]) -> Receipt:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).unlink(missing_ok=True)
         Path(path).write_text(text)
-    read, made = (receipts.digests(paths, contents.digest) for paths in (inputs, outputs))
-    receipt = Receipt("rule", "command", read, made, {})
+    read, written = (receipts.digests(paths, contents.digest) for paths in (inputs, outputs))
+    receipt = Receipt("rule", "command", read, written, {})
     receipt.write(place(name))
     kept.keep(place(name), receipt)
     return receipt
@@ -117,8 +117,8 @@ def test_a_list_of_masks_comes_back_with_its_masks():
     learned.write(folder / "fitted.safetensors", LearnedMask(constant=np.float32([1])), {})
     facts = sha256_file(folder / "fitted.json")
     write_sealed(folder / "masks.json", {"model": "decoder", "masks": {"fitted": facts}})
-    made = {path.name: path.read_bytes() for path in folder.iterdir()}
-    assert made.keys() == {"fitted.json", "fitted.safetensors", "masks.json"}
+    contents = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert contents.keys() == {"fitted.json", "fitted.safetensors", "masks.json"}
     path = str(folder / "masks.json")
     outputs = receipts.digests([path], Contents(None).digest) | receipts.parts_of(Path(path))
     receipt = Receipt("masks", "command", {}, outputs, {})
@@ -127,7 +127,7 @@ def test_a_list_of_masks_comes_back_with_its_masks():
     for lost in ("masks.json", "fitted.safetensors"):
         (folder / lost).unlink()
         assert "brought back 1" in restored()
-        assert {path.name: path.read_bytes() for path in folder.iterdir()} == made
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == contents
 
 
 def test_only_the_last_result_of_a_job_is_kept():
@@ -142,8 +142,8 @@ def test_results_of_jobs_that_the_study_no_longer_has_are_forgotten_and_others_s
     Path("data/studies/other").mkdir()
     Path("data/studies/other/c").write_text("other")
     contents = Contents(None)
-    made = receipts.digests(["data/studies/other/c"], contents.digest)
-    receipt = Receipt("rule", "command", {}, made, {})
+    outputs = receipts.digests(["data/studies/other/c"], contents.digest)
+    receipt = Receipt("rule", "command", {}, outputs, {})
     receipt.write(other)
     kept.keep(other, receipt)
     kept.prune(OWN, [place("first")])

@@ -75,7 +75,7 @@ def test_a_figure_shows_the_labels_of_its_style():
         update={"labels": {"zero": "nothing at all"}}
     )
     drawn = common.drawing(
-        lambda made, names, figure, style: evaluated.label_rows(made.add_subplot(), names)
+        lambda canvas, names, figure, style: evaluated.label_rows(canvas.add_subplot(), names)
     )([("zero", False), ("zero_slope", False)], params_of("default").figures.perplexity, style)
     shown = [text.get_text() for text in drawn.axes[0].get_yticklabels()]
     assert shown == ["nothing at all", "zero slope"]
@@ -111,7 +111,7 @@ def test_a_label_changes_what_figures_and_documents_read_alone(raw):  # noqa: F8
     differing = {path for path in before if before[path] != after[path]}
     documents = {"data/config/numbers/study.json", "data/config/page/study.json"}
     assert differing == {"data/config/figures/style.json", *documents}
-    study = [one["data/config/page/study.json"] for one in (before, after)]
+    study = [by_path["data/config/page/study.json"] for by_path in (before, after)]
     assert study[0]["parameters"] == study[1]["parameters"], "the digest is of measurements"
 
 

@@ -39,12 +39,16 @@ def test_correlations_are_scipys(ties):
     y = 0.5 * x + rng.normal(size=60)
     if ties:
         x, y = x.round(), y.round()
-    found = measures.compare(x, y, **SETTINGS)
-    assert found["spearman"]["value"] == pytest.approx(stats.spearmanr(x, y).statistic, abs=1e-12)
-    assert found["pearson"]["value"] == pytest.approx(stats.pearsonr(x, y).statistic, abs=1e-12)
-    assert found["reason"] is None and found["undefined"] == 0
+    comparison = measures.compare(x, y, **SETTINGS)
+    assert comparison["spearman"]["value"] == pytest.approx(
+        stats.spearmanr(x, y).statistic, abs=1e-12
+    )
+    assert comparison["pearson"]["value"] == pytest.approx(
+        stats.pearsonr(x, y).statistic, abs=1e-12
+    )
+    assert comparison["reason"] is None and comparison["undefined"] == 0
     for name in ("spearman", "pearson"):
-        assert found[name]["low"] < found[name]["value"] < found[name]["high"]
+        assert comparison[name]["low"] < comparison[name]["value"] < comparison[name]["high"]
 
 
 def test_the_interval_is_that_of_scipys_bootstrap():
@@ -64,8 +68,8 @@ def test_unrelated_offsets_are_at_chance():
     rng, agree, covered = generator(3), [], 0
     for trial in range(60):
         x, y = rng.integers(-3, 4, (2, 70))
-        found = measures.agreement(x, y, samples=200, confidence=0.9, seed=trial)
-        agree.append(found["share"]["value"] - found["chance"]["value"])
+        agreement = measures.agreement(x, y, samples=200, confidence=0.9, seed=trial)
+        agree.append(agreement["share"]["value"] - agreement["chance"]["value"])
         low, high = (
             measures.compare(x, y, samples=200, confidence=0.9, seed=trial)["pearson"][key]
             for key in ("low", "high")
@@ -77,11 +81,11 @@ def test_unrelated_offsets_are_at_chance():
 
 def test_chance_is_the_mean_of_all_permutations():
     x, y = np.array([0, 0, 1, 2, 2, 2]), np.array([0, 1, 1, 2, 0, 5])
-    found = measures.agreement(x, y, samples=4000, confidence=0.95, seed=0)
+    agreement = measures.agreement(x, y, samples=4000, confidence=0.95, seed=0)
     expected = np.mean([np.mean(x == generator(s).permutation(y)) for s in range(4000)])
-    assert found["chance"]["value"] == pytest.approx((2 * 2 + 1 * 2 + 3 * 1) / 36)
-    assert found["chance"]["value"] == pytest.approx(expected, abs=0.01)
-    assert found["share"]["value"] == pytest.approx(3 / 6)
+    assert agreement["chance"]["value"] == pytest.approx((2 * 2 + 1 * 2 + 3 * 1) / 36)
+    assert agreement["chance"]["value"] == pytest.approx(expected, abs=0.01)
+    assert agreement["share"]["value"] == pytest.approx(3 / 6)
     same = measures.agreement(np.arange(30), np.arange(30), **SETTINGS)
     assert same["share"]["value"] == 1 and same["p"] == 1 / 401
 
@@ -91,9 +95,9 @@ def test_a_difference_between_models_is_no_correlation():
     groups = np.repeat([0, 1], 40)
     x, y = rng.normal(size=(2, 80)) + 10 * groups
     assert stats.pearsonr(x, y).statistic > 0.9
-    found = measures.compare(x, y, groups=groups, **SETTINGS)
+    comparison = measures.compare(x, y, groups=groups, **SETTINGS)
     for name in ("spearman", "pearson"):
-        assert found[name]["low"] < 0 < found[name]["high"]
+        assert comparison[name]["low"] < 0 < comparison[name]["high"]
     inside = [x[groups == g] - x[groups == g].mean() for g in (0, 1)]
     np.testing.assert_allclose(measures.within(x, groups, False), np.concatenate(inside))
     # Neither are equal offsets: permutations stay within a model.
@@ -103,13 +107,13 @@ def test_a_difference_between_models_is_no_correlation():
 
 def test_what_is_the_same_for_all_heads_has_no_correlation():
     for x, y, which in (([1, 1, 1], [1, 2, 3], "predicted"), ([1, 2, 3], [0.1] * 3, "found")):
-        found = measures.compare(x, y, **SETTINGS)
-        assert found["spearman"] is None and found["pearson"] is None
-        assert which in found["reason"]
-    # A resample in which all are the same is counted, and left out.
-    found = measures.compare([0, 0, 0, 1], [0, 1, 0, 1], **SETTINGS)
-    assert found["undefined"] == pytest.approx(0.75**4 + 0.25**4 + 0.06, abs=0.08)
-    assert -1 <= found["spearman"]["low"] <= found["spearman"]["high"] <= 1
+        comparison = measures.compare(x, y, **SETTINGS)
+        assert comparison["spearman"] is None and comparison["pearson"] is None
+        assert which in comparison["reason"]
+    # A resample in which all are equal is counted and left out.
+    comparison = measures.compare([0, 0, 0, 1], [0, 1, 0, 1], **SETTINGS)
+    assert comparison["undefined"] == pytest.approx(0.75**4 + 0.25**4 + 0.06, abs=0.08)
+    assert -1 <= comparison["spearman"]["low"] <= comparison["spearman"]["high"] <= 1
 
 
 def test_layers_are_the_units_of_chance():
@@ -119,11 +123,13 @@ def test_layers_are_the_units_of_chance():
     shared = rng.normal(size=6)[layers]
     x, y = shared + 0.01 * rng.normal(size=72), shared + 0.01 * rng.normal(size=72)
     by_head = measures.compare(x, y, **SETTINGS)["spearman"]
-    found = measures.over_layers(x, y, layers, **SETTINGS)
-    assert found["spearman"]["value"] == by_head["value"] > 0.95
-    wide, narrow = (one["high"] - one["low"] for one in (found["spearman"], by_head))
+    comparison = measures.over_layers(x, y, layers, **SETTINGS)
+    assert comparison["spearman"]["value"] == by_head["value"] > 0.95
+    wide, narrow = (
+        estimate["high"] - estimate["low"] for estimate in (comparison["spearman"], by_head)
+    )
     assert wide > 2 * narrow
-    # Within layers nothing is predicted, and the permutations there say so: any p is as likely.
+    # Within layers nothing is predicted, as permutations there say: any p is equally likely.
     settings = {**SETTINGS, "samples": 100}
     p = [
         measures.over_layers(shared + 0.01 * rng.normal(size=72), y, layers, **settings)["p"]
@@ -138,22 +144,22 @@ def test_the_interval_over_layers_is_that_of_drawn_layers():
     rng = generator(9)
     layers = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2])  # not of one size
     x, y = rng.normal(size=(2, 9))
-    found = measures.over_layers(x, y, layers, samples=3000, confidence=0.8, seed=0)
-    assert found["spearman"]["value"] == pytest.approx(stats.spearmanr(x, y).statistic)
+    comparison = measures.over_layers(x, y, layers, samples=3000, confidence=0.8, seed=0)
+    assert comparison["spearman"]["value"] == pytest.approx(stats.spearmanr(x, y).statistic)
     every = []
-    for a in range(3):  # all 27 draws, each as likely
+    for a in range(3):  # all 27 draws, equally likely
         for b in range(3):
             for c in range(3):
-                drawn = np.concatenate([np.flatnonzero(layers == one) for one in (a, b, c)])
+                drawn = np.concatenate([np.flatnonzero(layers == layer) for layer in (a, b, c)])
                 every.append(stats.spearmanr(x[drawn], y[drawn]).statistic)
     low, high = np.quantile(every, [0.1, 0.9])
-    assert found["spearman"]["low"] == pytest.approx(low, abs=0.05)
-    assert found["spearman"]["high"] == pytest.approx(high, abs=0.05)
+    assert comparison["spearman"]["low"] == pytest.approx(low, abs=0.05)
+    assert comparison["spearman"]["high"] == pytest.approx(high, abs=0.05)
     # The draws are of the first model's layers and of the second's.
     twice = measures.over_layers(
         np.tile(x, 2), np.tile(y, 2), np.tile(layers, 2), groups=np.repeat([0, 1], 9), **SETTINGS
     )
-    assert twice["spearman"]["value"] == pytest.approx(found["spearman"]["value"])
+    assert twice["spearman"]["value"] == pytest.approx(comparison["spearman"]["value"])
 
 
 def test_over_layers_says_where_there_is_nothing():
@@ -183,15 +189,15 @@ def inputs(tmp_path):
         test_relative_attention.write_model(tmp_path / model, family)
         job = test_relative_attention.job(family)
         parameters = job.parameters.model_copy(update={"offsets": 4})
-        found = weights_step.measure(
+        measurement = weights_step.measure(
             job.model_copy(update={"parameters": parameters}), tmp_path / model
         )
         # The store has five heads a layer, the random model three.
-        found["heads"] = [
-            {**found["heads"][n % 6], "layer": n // 5, "head": n % 5} for n in range(10)
+        measurement["heads"] = [
+            {**measurement["heads"][n % 6], "layer": n // 5, "head": n % 5} for n in range(10)
         ]
         paths.append(tmp_path / f"{model}.json")
-        write_sealed(paths[-1], result(weights_step.MEASUREMENT, {"model": model}, found))
+        write_sealed(paths[-1], result(weights_step.MEASUREMENT, {"model": model}, measurement))
         runs = []
         for condition in ("intact", "zero"):
             folder = tmp_path / "stores" / model / condition
@@ -204,28 +210,32 @@ def inputs(tmp_path):
 
 
 def read(paths) -> list[dict]:
-    return [one for path in paths for one in read_sealed(path).get("runs", [read_sealed(path)])]
+    return [
+        measurement
+        for path in paths
+        for measurement in read_sealed(path).get("runs", [read_sealed(path)])
+    ]
 
 
 def check_layers(comparison: dict) -> None:
     """Each layer by itself, and the comparison that the even layers choose."""
     models = comparison["run"]["models"]
     best: dict[int, dict[str, float]] = {0: {}, 1: {}}
-    for name, (predicted, found) in step.COMPARED.items():
-        points = [p for p in comparison["points"] if None not in (p[predicted], p[found])]
+    for name, (predicted, observed) in step.COMPARED.items():
+        points = [p for p in comparison["points"] if None not in (p[predicted], p[observed])]
         result = comparison["results"][name]
         for rest in (0, 1):
             part = [p for p in points if p["layer"] % 2 == rest]
             groups = [models.index(p["model"]) for p in part]
             value = measures.compare(
-                [p[predicted] for p in part], [p[found] for p in part], groups=groups, **SETTINGS
+                [p[predicted] for p in part], [p[observed] for p in part], groups=groups, **SETTINGS
             )["spearman"]
             if value is not None:
                 best[rest][name] = value["value"]
         if len(models) == 1:
             for layer in result["by_layer"]:
                 part = [p for p in points if p["layer"] == layer["layer"]]
-                x, y = [p[predicted] for p in part], [p[found] for p in part]
+                x, y = [p[predicted] for p in part], [p[observed] for p in part]
                 if layer["spearman"] is None:
                     assert len(set(x)) == 1 or len(set(y)) == 1
                 else:
@@ -242,27 +252,27 @@ def check_layers(comparison: dict) -> None:
 
 def test_the_step_joins_head_by_head(inputs):
     measurements = read(inputs)
-    found = step.measure(PARAMETERS, measurements)
-    assert [one["run"]["models"] for one in found["comparisons"]] == [
+    joined = step.measure(PARAMETERS, measurements)
+    assert [comparison["run"]["models"] for comparison in joined["comparisons"]] == [
         ["one"],
         ["two"],
         ["one", "two"],
     ]
-    first, both = found["comparisons"][0], found["comparisons"][2]
+    first, both = joined["comparisons"][0], joined["comparisons"][2]
     assert first["heads"] == 10 and both["heads"] == 20
     weights, heads = measurements[0]["heads"], measurements[1]["heads"]
-    x = [one["predicted_lag"] for one in weights]
-    y = [one["peak"]["offset"] for one in heads]
+    x = [head["predicted_lag"] for head in weights]
+    y = [head["peak"]["offset"] for head in heads]
     assert [(p["score_peak"], p["peak"]) for p in first["points"]] == list(zip(x, y, strict=True))
     result = first["results"]["peak"]
     assert result["pearson"]["value"] == pytest.approx(stats.pearsonr(x, y).statistic)
     assert result["agreement"]["share"]["value"] == np.mean(np.array(x) == y)
     assert first["first_layer"]["peak"]["heads"] == 5
     assert "agreement" not in first["results"]["profile_mean"]
-    for one in found["comparisons"]:
-        check_layers(one)
-    json.dumps(found, allow_nan=False)
-    assert found == step.measure(PARAMETERS, measurements)
+    for comparison in joined["comparisons"]:
+        check_layers(comparison)
+    json.dumps(joined, allow_nan=False)
+    assert joined == step.measure(PARAMETERS, measurements)
 
 
 def test_the_command_and_the_figure(inputs, tmp_path):
@@ -270,19 +280,23 @@ def test_the_command_and_the_figure(inputs, tmp_path):
     write_json(config, {"parameters": PARAMETERS.model_dump()})
     done = call("posenc.measurements.lags.measure", *inputs, config=config, output=output)
     assert done.returncode == 0, done.stderr
-    found = read_sealed(output)
-    assert (found["measurement"], found["catalogue"], found["run"]) == ("lags", ["C3", "C6"], {})
-    assert "heads/one/sample/intact" in found["provenance"]["inputs"]
-    made = figure.draw([found], SECTIONS.lags, SECTIONS.style)
-    check_texts(made)
-    titles = [axes.get_title() for axes in made.axes]
-    value = found["comparisons"][0]["results"]["peak"]["spearman"]["value"]
+    measurement = read_sealed(output)
+    assert (measurement["measurement"], measurement["catalogue"], measurement["run"]) == (
+        "lags", ["C3", "C6"], {},
+    )  # fmt: skip
+    assert "heads/one/sample/intact" in measurement["provenance"]["inputs"]
+    canvas = figure.draw([measurement], SECTIONS.lags, SECTIONS.style)
+    check_texts(canvas)
+    titles = [axes.get_title() for axes in canvas.axes]
+    value = measurement["comparisons"][0]["results"]["peak"]["spearman"]["value"]
     assert f"{value:.2f}".replace("-", "\u2212") in titles[0]
     points = {
-        tuple(p) for c in made.axes[0].collections for p in np.ma.getdata(c.get_offsets()).tolist()
+        tuple(p)
+        for c in canvas.axes[0].collections
+        for p in np.ma.getdata(c.get_offsets()).tolist()
     }
-    assert points == {(p["score_peak"], p["peak"]) for p in found["comparisons"][0]["points"]}
-    four = {**found, "comparisons": 2 * found["comparisons"][:2]}
+    assert points == {(p["score_peak"], p["peak"]) for p in measurement["comparisons"][0]["points"]}
+    four = {**measurement, "comparisons": 2 * measurement["comparisons"][:2]}
     check_texts(figure.draw([four], SECTIONS.lags, SECTIONS.style))
 
 
@@ -293,18 +307,21 @@ def test_what_was_computed_in_bfloat16_is_handed_on(inputs, tmp_path):
     config, output = tmp_path / "config.json", tmp_path / "lags.json"
     write_json(config, {"parameters": PARAMETERS.model_dump()})
     step.main(config, output, inputs)
-    found = read_sealed(output)
-    assert [one["condition"] for one in found["conditions"]] == ["intact", "zero"]
-    assert list(precisions(found)) == [fast, fast]
+    measurement = read_sealed(output)
+    assert [condition["condition"] for condition in measurement["conditions"]] == ["intact", "zero"]
+    assert list(precisions(measurement)) == [fast, fast]
 
 
 def test_without_both_measurements_nothing_is_joined(inputs):
     measurements = read(inputs)
-    found = step.measure(PARAMETERS, [one for one in measurements if one["measurement"] == "heads"])
-    assert found["status"] == "not run" and found["comparisons"] == []
-    shown = {**found, "measurement": "lags", "run": {}}
-    made = figure.draw([shown], SECTIONS.lags, SECTIONS.style)
-    assert "not run" in made.axes[0].texts[0].get_text()
+    joined = step.measure(
+        PARAMETERS,
+        [measurement for measurement in measurements if measurement["measurement"] == "heads"],
+    )
+    assert joined["status"] == "not run" and joined["comparisons"] == []
+    shown = {**joined, "measurement": "lags", "run": {}}
+    canvas = figure.draw([shown], SECTIONS.lags, SECTIONS.style)
+    assert "not run" in canvas.axes[0].texts[0].get_text()
     measurements[0]["offsets"] = [-1, 0, 1]
     with pytest.raises(ArtifactError, match=r"params\.yaml"):
         step.measure(PARAMETERS, measurements)

@@ -84,7 +84,7 @@ def make_project(root, models=None, study="default", **chosen):
 def make_figure(root, name, inputs, **changes):
     """A figure with its checksums, as its command leaves it; ``changes`` are of its section."""
     sections = synthetic.params_of().figures
-    config, style = (root / f"data/config/figures/{one}.json" for one in (name, "style"))
+    config, style = (root / f"data/config/figures/{stem}.json" for stem in (name, "style"))
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text(getattr(sections, name).model_copy(update=changes).model_dump_json())
     style.write_text(sections.style.model_dump_json())
@@ -209,7 +209,7 @@ def test_a_changed_measurement_changes_the_paper_and_the_slides(project, tmp_pat
         if cosine is not None:
             estimate = {"value": cosine, "low": cosine - 0.001, "high": cosine + 0.001}
             value["layers"][-1]["cosine"] = estimate
-            write_sealed(path, {key: one for key, one in value.items() if key != "sha256"})
+            write_sealed(path, {key: part for key, part in value.items() if key != "sha256"})
             inputs = sorted(root.glob("data/measurements/**/*.json"))
             inputs += sorted(root.glob("data/studies/**/summary.json"))
             inputs += sorted(root.glob("data/training/**/summary.json"))
@@ -269,12 +269,12 @@ def test_a_share_is_printed_in_per_cent(project, tmp_path):
     root = tmp_path / "shares"
     shutil.copytree(project, root)
     numbers = root / FOLDER / "generated/numbers.tex"
-    made = [
+    lines = [
         r"\posencestimate{a}{\num{0.771}}{[\num{0.748},~\num{0.7921}]}{0.77051}{0.748}{0.7921}",
         r"\posencvalue{b}{\num{-0.000018}}{-1.8e-05}",
         r"\posencnotrun{c}{no decoder}",
     ]
-    numbers.write_text("\n".join([numbers.read_text(), *made]))
+    numbers.write_text("\n".join([numbers.read_text(), *lines]))
     text = r"\percent{a} \percentinterval{a}; \percent{b}; \percent{c} \percentinterval{c}."
     document = root / "paper/shares.tex"
     write_article(document, text)
@@ -290,12 +290,12 @@ def test_a_published_value_is_compared_whatever_the_study_measures(project, tmp_
     root = tmp_path / "published"
     shutil.copytree(project, root)
     numbers = root / FOLDER / "generated/numbers.tex"
-    made = [
+    lines = [
         r"\posencabsent{never}",
         r"\posencpublished{gpt2.never.mae}{\num{2}}{2.0}",
         r"\posencvalue{a}{\num{1}}{1.0}",
     ]
-    numbers.write_text("\n".join([numbers.read_text(), *made]))
+    numbers.write_text("\n".join([numbers.read_text(), *lines]))
     document = root / "paper/published.tex"
     compared = r"\compare{a}{published.gpt2.never.mae}; \compare{a}{gpt2.never.mae}"
     write_article(

@@ -26,14 +26,14 @@ BEFORE = Path(__file__).with_name("params_of_before.yaml")
 
 @pytest.fixture
 def project(tmp_path, monkeypatch) -> Path:
-    """A folder with the parameters as they are shipped."""
+    """A folder with the shipped parameters."""
     copy_params(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def add(path: Path, text: str) -> None:
-    """Put lines into a file: below their section, where it has that."""
+    """Put lines into a file, below their section if it has one."""
     for block in re.findall(r"(?m)^\w+:[^\n]*\n(?: [^\n]*\n)*", text):
         head, _, inner = block.partition("\n")
         content = path.read_text() if path.exists() else ""
@@ -46,7 +46,7 @@ def add(path: Path, text: str) -> None:
 
 
 def differences(then: Any, now: Any, at: str = "") -> Iterator[str]:
-    """Keys whose values are others; what is there in addition is none."""
+    """Keys whose values differ; additional keys do not count."""
     if isinstance(then, dict) and isinstance(now, dict):
         for key, value in then.items():
             yield from differences(value, now.get(key, "is gone"), f"{at}.{key}")
@@ -69,14 +69,14 @@ def test_a_grid_is_every_combination_and_the_seed_0_adds_nothing(project):
     add(project / "params.yaml", "models:\n  mine: {like: decoder, "
         "grid: {positions: [learned, rotary], seed: [0, 7]}}\n")  # fmt: skip
     models = load(project / "params.yaml").models
-    mine = {name: one.source for name, one in models.items() if name.startswith("mine")}
-    assert {name: (one.positions, one.seed) for name, one in mine.items()} == {
+    mine = {name: model.source for name, model in models.items() if name.startswith("mine")}
+    assert {name: (source.positions, source.seed) for name, source in mine.items()} == {
         "mine_learned": ("learned", 0),
         "mine_learned_7": ("learned", 7),
         "mine_rotary": ("rotary", 0),
         "mine_rotary_7": ("rotary", 7),
     }
-    assert all(one.steps == models["decoder"].source.steps for one in mine.values())
+    assert all(source.steps == models["decoder"].source.steps for source in mine.values())
 
 
 def test_one_of_a_grid_can_be_changed(project):
@@ -132,7 +132,7 @@ def test_two_mistakes_in_one_line_are_two(project):
 
 
 def test_what_an_editor_leaves_beside_a_study_is_none(project):
-    """Emacs marks a file that is open with a link to nothing."""
+    """Emacs marks an open file with a link to nothing."""
     (project / "studies/.#mine.yaml").symlink_to("somebody@somewhere.1")
     assert CliRunner().invoke(app, ["new", "mine"]).exit_code == 0
     assert "mine" in load(project / "params.yaml").studies
@@ -185,9 +185,11 @@ def test_each_condition_and_mask_of_the_catalogue_has_a_sentence_and_each_condit
     for kind in ("conditions", "masks"):
         for name, entry in raw[kind].items():
             assert entry["about"].endswith(".") and len(entry["about"]) > 10, name
-    unlabelled = [name for name, one in raw["conditions"].items() if "shown_as" not in one]
+    unlabelled = [
+        name for name, condition in raw["conditions"].items() if "shown_as" not in condition
+    ]
     assert unlabelled == []
-    sentences = [one["about"] for one in raw["conditions"].values()]
+    sentences = [condition["about"] for condition in raw["conditions"].values()]
     assert len(set(sentences)) == len(sentences)
 
 
@@ -230,9 +232,9 @@ def test_commands_list_conditions_and_studies(project):
     listed = run.invoke(app, ["conditions"]).output
     for name in load(project / "params.yaml").conditions:
         assert re.search(rf"(?m)^{name}( \(|$)", listed), name
-    one = run.invoke(app, ["conditions", "zero_alibi"]).output
-    assert one.startswith("zero_alibi (ALiBi, one slope)\n    ALiBi with a slope of 0.1")
-    assert "workflow/posenc/conditions/catalogue.yaml:" in one
+    described = run.invoke(app, ["conditions", "zero_alibi"]).output
+    assert described.startswith("zero_alibi (ALiBi, one slope)\n    ALiBi with a slope of 0.1")
+    assert "workflow/posenc/conditions/catalogue.yaml:" in described
     learned = run.invoke(app, ["conditions", "zero_closed"]).output
     assert "    the mask closed: Mean queries and keys of all calibration documents.\n" in learned
     wrong = run.invoke(app, ["conditions", "zero_alib"])
@@ -299,7 +301,7 @@ def test_a_file_of_before_means_the_same(project, has_studies):
     assert list(differences(old, load(path).model_dump(warnings=False))) == []
     assert (project / "params.before.yaml").read_text() == BEFORE.read_text()
     assert (project / "studies.before").is_dir() == has_studies
-    assert sorted(one.stem for one in (project / "studies").iterdir()) == sorted(old["studies"])
+    assert sorted(file.stem for file in (project / "studies").iterdir()) == sorted(old["studies"])
     text = path.read_text()
     assert not re.search(r"[&*]\w+|<<", text) and "conditions:" not in text.splitlines()
     with pytest.raises(StudyError, match="it is as files are today"):

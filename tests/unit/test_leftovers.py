@@ -62,7 +62,7 @@ def fill(params, mark: str) -> set[str]:
 
 
 EVALUATED = ("tokens/", "measurements/conditions/", "measurements/sample_scores/")
-"""What a model has that is not captured."""
+"""What a model that is not captured has."""
 FEWER = {
     "condition": ({"conditions": ["intact"]}, "zero"),
     "data set": ({"datasets": ["sample_reviews"]}, "sample_questions"),
@@ -224,11 +224,11 @@ SHARED = {
         }.items()
     },
 }  # fmt: skip
-"""Of each kind that a study may lose, what goes where several studies have their files."""
+"""For each kind that a study may lose, what goes of the files that studies share."""
 
 
 def fill_shared(params) -> set[str]:
-    """Make what the study has in the folders that are of no study alone."""
+    """Make what the study has in the folders that studies share."""
     study = params.study
     files = {f"texts/{name}.parquet" for name in study.corpora}
     files |= {f"documents/{name}.parquet" for name in study.all_datasets}
@@ -255,7 +255,7 @@ def test_what_is_shared_goes_and_comes_with_the_study_that_has_it(raw, kind):
     lines: list[str] = []
     leftovers.tidy(fewer, lines.append)
     assert files_in(aside).keys() == gone <= files
-    assert files_in(leftovers.DATA).keys() - {f"set_aside/_shared/{one}" for one in gone} == (
+    assert files_in(leftovers.DATA).keys() - {f"set_aside/_shared/{path}" for path in gone} == (
         files - gone
     )
     assert len(lines) == bool(gone) and all(str(aside) in line for line in lines)
@@ -272,18 +272,18 @@ def test_studies_take_turns_in_what_they_share(raw):
     leftovers.tidy(second, lambda line: None)
     of_second = fill_shared(second)
     assert not of_first <= of_second
-    made = files_in(leftovers.DATA / "models")
+    models = files_in(leftovers.DATA / "models")
     leftovers.tidy(first, lambda line: None)
-    here = {one for one in files_in(leftovers.DATA) if not one.startswith("set_aside/")}
+    here = {file for file in files_in(leftovers.DATA) if not file.startswith("set_aside/")}
     assert here == of_first
     leftovers.tidy(second, lambda line: None)
-    assert files_in(leftovers.DATA / "models") == made
+    assert files_in(leftovers.DATA / "models") == models
 
 
 def write_receipt(name: str, outputs) -> Path:
     path = plan.STUDIES / "default/receipts" / name
-    made = {str(plan.STUDIES / "default" / output): "0" * 64 for output in outputs}
-    Receipt("rule", "command", {}, made, {}).write(path)
+    digests = {str(plan.STUDIES / "default" / output): "0" * 64 for output in outputs}
+    Receipt("rule", "command", {}, digests, {}).write(path)
     return path
 
 
@@ -295,7 +295,7 @@ def test_a_receipt_goes_with_all_that_it_names_and_comes_with_any_of_it(raw):
     of_tokens = write_receipt("tokens/tokenize/minilm.json", tokens)
     of_heads = write_receipt("measurements/heads/decoder.json", heads)
     before = files_in(plan.STUDIES)
-    # A part of what it names goes: it stays, and says of the rest what it is.
+    # A part of what it names goes: it stays and describes the rest.
     leftovers.tidy(validate(edited(raw, datasets=["sample_reviews"])), lambda line: None)
     assert of_tokens.exists() and of_heads.exists()
     leftovers.tidy(whole, lambda line: None)

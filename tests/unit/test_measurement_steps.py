@@ -226,8 +226,8 @@ def test_tokens_are_compared_with_each_other_as_they_are_by_hand(encoder):
         ]
         assert layer["centred"]["value"] == pytest.approx(np.mean(centred), abs=1e-9)
         nearest = [np.argmin([distance.cosine(b, a) for a in x]) for b in y]
-        found = np.mean(np.array(nearest) == np.arange(len(x)))
-        assert layer["retrieval"]["value"] == pytest.approx(found, abs=0.05)
+        share = np.mean(np.array(nearest) == np.arange(len(x)))
+        assert layer["retrieval"]["value"] == pytest.approx(share, abs=0.05)
         assert 0 <= layer["cka"] <= 1
         for name in ("centred", "standardised", "retrieval"):
             assert layer[name]["low"] <= layer[name]["value"] <= layer[name]["high"]

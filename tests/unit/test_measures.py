@@ -193,9 +193,9 @@ def test_cosines_of_one_direction_do_not_pass_one():
     free = np.sum(x * y, axis=1) / np.sqrt(np.sum(x * x, axis=1) * np.sum(y * y, axis=1))
     assert free.max() > 1, "rounding"
     for sign in (1, -1):
-        found = sign * similarity.token_cosines(x, sign * y)
-        assert found.max() == 1
-        np.testing.assert_allclose(found, 1, rtol=0, atol=1e-15)
+        cosines = sign * similarity.token_cosines(x, sign * y)
+        assert cosines.max() == 1
+        np.testing.assert_allclose(cosines, 1, rtol=0, atol=1e-15)
 
 
 @pytest.mark.parametrize("bad", [0.0, np.nan, np.inf])
@@ -498,14 +498,14 @@ def test_moments_of_constant_columns_and_of_known_ones():
     v[:, 3] = 2.0
     columns = [np.ones_like(u), u, v, u * u, v * v, u * v]
     with np.errstate(all="raise"):
-        found = moments.correlation_of_moments(np.sum(columns, axis=1))
+        correlations = moments.correlation_of_moments(np.sum(columns, axis=1))
     expected = [np.corrcoef(u[:, place], v[:, place])[0, 1] for place in range(3)]
-    assert found.tolist() == pytest.approx([*expected, 0])
+    assert correlations.tolist() == pytest.approx([*expected, 0])
     # Rounding leaves a constant a variance that is not quite 0, of either sign.
     constant = np.broadcast_to(rng.uniform(1, 2, 90), (7, 90))
     u = rng.normal(size=(7, 90))
-    for one, other in ((u, constant), (constant, u)):
-        columns = [np.ones_like(u), one, other, one * one, other * other, one * other]
+    for values, other in ((u, constant), (constant, u)):
+        columns = [np.ones_like(u), values, other, values * values, other * other, values * other]
         left = np.mean(columns, axis=1)
         assert (left[3:5] - left[1:3] ** 2).min() < 0
         with np.errstate(all="raise"):
@@ -513,11 +513,11 @@ def test_moments_of_constant_columns_and_of_known_ones():
     u = rng.normal(size=(5, 400))
     for sign in (1, -1):
         v = sign * u * rng.uniform(0.1, 9, 400)
-        found = sign * moments.correlation_of_moments(
+        correlations = sign * moments.correlation_of_moments(
             np.sum([np.ones_like(u), u, v, u * u, v * v, u * v], axis=1)
         )
-        np.testing.assert_allclose(found, 1, rtol=0, atol=1e-12)
-        assert found.max() == 1, "where rounding passes it, too"
+        np.testing.assert_allclose(correlations, 1, rtol=0, atol=1e-12)
+        assert correlations.max() == 1, "where rounding passes it, too"
 
 
 def test_the_share_between_groups_is_the_adjusted_r_squared_of_their_means():
@@ -525,8 +525,8 @@ def test_the_share_between_groups_is_the_adjusted_r_squared_of_their_means():
     y = rng.normal(size=20) + group
     means = moments.sums_by_group(y, group) / np.bincount(group)
     total, within = ((y - y.mean()) ** 2).sum(), ((y - means[group]) ** 2).sum()
-    found = moments.share_between(total, total - within, 20, 5)
-    assert found == pytest.approx(1 - (within / 15) / (total / 19))  # Of mean squares.
+    share = moments.share_between(total, total - within, 20, 5)
+    assert share == pytest.approx(1 - (within / 15) / (total / 19))  # Of mean squares.
 
 
 def test_groups_are_summed_in_any_order_of_rows():
@@ -541,11 +541,11 @@ def test_a_softmax_of_large_scores_is_that_of_scipy():
     expected = softmax(scores, axis=-1)
     np.testing.assert_allclose(patterns.softmax(scores.copy(), causal=False), expected, atol=1e-15)
     hidden = np.where(np.tri(5) > 0, scores, -np.inf)
-    found = patterns.softmax(scores.copy(), causal=True)
-    np.testing.assert_allclose(found, softmax(hidden, axis=-1), atol=1e-15)
+    pattern = patterns.softmax(scores.copy(), causal=True)
+    np.testing.assert_allclose(pattern, softmax(hidden, axis=-1), atol=1e-15)
     query, keys = generator(15).normal(size=4), generator(16).normal(size=(6, 4))
-    found = patterns.query_pattern(query, keys)
-    np.testing.assert_allclose(found, softmax(keys @ query / 2), atol=1e-15)
+    pattern = patterns.query_pattern(query, keys)
+    np.testing.assert_allclose(pattern, softmax(keys @ query / 2), atol=1e-15)
 
 
 @pytest.mark.filterwarnings("error")
@@ -573,10 +573,10 @@ def test_no_pattern_of_what_are_no_queries_and_keys(shapes):
 @pytest.mark.parametrize("kinds", [(np.float16, np.float32), (np.float64, np.float32)])
 def test_a_pattern_is_of_the_wider_type_and_of_float32_at_least(kinds):
     queries, keys = (generator(17).normal(size=(4, 3)).astype(kind) for kind in kinds)
-    found = patterns.attention_pattern(queries, keys, causal=False)
-    assert found.dtype == np.result_type(np.float32, *kinds)
+    pattern = patterns.attention_pattern(queries, keys, causal=False)
+    assert pattern.dtype == np.result_type(np.float32, *kinds)
     expected = softmax(queries.astype(float) @ keys.astype(float).T / np.sqrt(3), axis=-1)
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    np.testing.assert_allclose(pattern, expected, rtol=1e-5)
     wide = patterns.attention_pattern(queries.astype(float), keys.astype(float), causal=False)
     np.testing.assert_allclose(wide, expected, rtol=1e-12)
 
@@ -593,7 +593,7 @@ def test_a_bootstrap_of_sums_of_any_shape_is_a_loop_over_draws(monkeypatch):
         drawn = draws.integers(12, size=12)
         expected.append(matrices[drawn].sum(axis=0).max(axis=1) / counts[drawn].sum())
     monkeypatch.setattr(bootstrap, "_BLOCK_COUNTS", 30)  # five resamples at a time
-    found = bootstrap.sums_bootstrap([matrices, counts], statistic, 40, 0.8, 5)
-    np.testing.assert_allclose(found.value, matrices.sum(axis=0).max(axis=1) / counts.sum())
+    estimate = bootstrap.sums_bootstrap([matrices, counts], statistic, 40, 0.8, 5)
+    np.testing.assert_allclose(estimate.value, matrices.sum(axis=0).max(axis=1) / counts.sum())
     bounds = np.quantile(expected, [0.1, 0.9], axis=0)
-    np.testing.assert_allclose([found.low, found.high], bounds, rtol=1e-12)
+    np.testing.assert_allclose([estimate.low, estimate.high], bounds, rtol=1e-12)

@@ -83,7 +83,7 @@ def test_a_model_that_has_no_room_is_refused_before_it_is_read(tmp_path, monkeyp
 
 
 def test_what_a_large_model_takes_is_printed(tmp_path, monkeypatch):
-    """By `posenc models`, and by `posenc check` where it is of the study."""
+    """By `posenc models`, and by `posenc check` if it is in the study."""
     from posenc.study import room, storage
 
     save(folder := tmp_path / "own", "Qwen3ForCausalLM")

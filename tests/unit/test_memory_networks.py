@@ -73,7 +73,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def text(numbers):
-    """Words of a sentence; words are in front, and no word comes after them."""
+    """Words of a sentence, which all come before what fills it up."""
     words = [VOCABULARY[number] for number in numbers]
     count = sum(word != "" for word in words)
     assert all(words[:count]) and not any(words[count:])
@@ -83,7 +83,7 @@ def text(numbers):
 def told(stories):
     """Sentences, question, answer and facts of each story, in words."""
     for place in range(len(stories)):
-        sentences = [text(one) for one in stories.sentences[place]]
+        sentences = [text(sentence) for sentence in stories.sentences[place]]
         yield (
             sentences,
             text(stories.questions[place]),
@@ -95,12 +95,14 @@ def told(stories):
 def solve(task, sentences, question):
     """Answer and supporting sentences, found from the words alone."""
     if task == "one_fact":
-        (last,) = [n for n, one in enumerate(sentences) if one[0] == question[-1]][-1:]
+        (last,) = [n for n, sentence in enumerate(sentences) if sentence[0] == question[-1]][-1:]
         return sentences[last][-1], [last]
     if task == "two_facts":
-        (first,) = [n for n, one in enumerate(sentences) if one[:2] == [question[-2], "carried"]]
+        (first,) = [
+            n for n, sentence in enumerate(sentences) if sentence[:2] == [question[-2], "carried"]
+        ]
         thing = sentences[first][-1]
-        (second,) = [n for n, one in enumerate(sentences) if one[:2] == ["the", thing]]
+        (second,) = [n for n, sentence in enumerate(sentences) if sentence[:2] == ["the", thing]]
         return sentences[second][-1], [first, second]
     # "the a is north of the b"; "what is north of the b" or "what is the b north of".
     is_first_wanted = question[-2] == "the"
@@ -108,8 +110,12 @@ def solve(task, sentences, question):
         (question[-1], question[2]) if is_first_wanted else (question[3], question[4])
     )
     wanted, known = (1, 6) if is_first_wanted else (6, 1)
-    (found,) = [n for n, one in enumerate(sentences) if (one[known], one[3]) == (place, direction)]
-    return sentences[found][wanted], [found]
+    (index,) = [
+        n
+        for n, sentence in enumerate(sentences)
+        if (sentence[known], sentence[3]) == (place, direction)
+    ]
+    return sentences[index][wanted], [index]
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -142,16 +148,24 @@ def test_answers_are_balanced_and_stories_differ(task):
 
 @pytest.mark.parametrize("task", TASKS)
 def test_what_guesses_can_know(task):
-    """Candidates that remain, and that the answer is as often each of them."""
+    """The candidates that remain, each equally often the answer."""
     ranks, reached = [], []
     for sentences, question, answer, _ in told(generate(task, 1200, 0)):
-        words = [word for one in sentences for word in one]
+        words = [word for sentence in sentences for word in sentence]
         candidates = sorted({word for word in words if word in PLACES} - set(question))
         assert len({words.count(word) for word in candidates}) == 1
         ranks.append(candidates.index(answer))
         if task == "order":
             (direction,) = {"north", "south", "east", "west"} & set(question)
-            left = sorted({w for one in sentences if direction in one for w in one if w in PLACES})
+            left = sorted(
+                {
+                    w
+                    for sentence in sentences
+                    if direction in sentence
+                    for w in sentence
+                    if w in PLACES
+                }
+            )
             left = [word for word in left if word not in question]
             reached.append(left.index(answer))
             assert 1 - 1 / len(left) == guess_levels(task)["sentences"]
@@ -164,8 +178,12 @@ def test_what_guesses_can_know(task):
 
 def test_a_story_of_order_backwards_has_the_same_words_and_another_answer():
     for sentences, question, answer, _ in told(generate("order", 60, 1)):
-        backwards = [[one[0], one[6], *one[2:6], one[1]] for one in sentences]
-        assert [sorted(one) for one in backwards] == [sorted(one) for one in sentences]
+        backwards = [
+            [sentence[0], sentence[6], *sentence[2:6], sentence[1]] for sentence in sentences
+        ]
+        assert [sorted(sentence) for sentence in backwards] == [
+            sorted(sentence) for sentence in sentences
+        ]
         other, _ = solve("order", backwards, question)
         assert other != answer
 
@@ -191,14 +209,14 @@ def test_stories_that_cannot_be_drawn_are_refused():
 
 @given(words=st.integers(1, 12), width=st.integers(1, 30))
 def test_word_positions_are_the_published_ones(words, width):
-    found = word_positions(words, width)  # [words, width]
+    weights = word_positions(words, width)  # [words, width]
     for j in range(1, words + 1):
         for k in range(1, width + 1):
             # Equation of section 4.1, in fractions.
             exact = 1 - Fraction(j, words) - Fraction(k, width) * (1 - Fraction(2 * j, words))
-            assert found[j - 1, k - 1] == pytest.approx(float(exact), abs=1e-12)
+            assert weights[j - 1, k - 1] == pytest.approx(float(exact), abs=1e-12)
     sums = (words - 1) / 2 + np.arange(1, width + 1) / width
-    np.testing.assert_allclose(found.sum(axis=0), sums, atol=1e-12)
+    np.testing.assert_allclose(weights.sum(axis=0), sums, atol=1e-12)
 
 
 def test_word_positions_of_nothing_are_refused():
@@ -209,13 +227,13 @@ def test_word_positions_of_nothing_are_refused():
 @settings(deadline=None)
 @given(wrong=st.lists(st.integers(0, 8), min_size=1, max_size=3), level=st.floats(0.05, 0.95))
 def test_the_test_of_guesses_sums_the_chances_of_as_few_errors(wrong, level):
-    found = guess_test([one / 8 for one in wrong], 8, level)
+    test = guess_test([number / 8 for number in wrong], 8, level)
     count = 8 * len(wrong)
     chances = [
         math.comb(count, n) * level**n * (1 - level) ** (count - n) for n in range(count + 1)
     ]
-    assert found["p"] == pytest.approx(sum(chances[: sum(wrong) + 1]), abs=1e-9)
-    assert (found["wrong"], found["questions"]) == (sum(wrong), count)
+    assert test["p"] == pytest.approx(sum(chances[: sum(wrong) + 1]), abs=1e-9)
+    assert (test["wrong"], test["questions"]) == (sum(wrong), count)
 
 
 @pytest.mark.parametrize(("errors", "level"), [([0.3], 0.5), ([1.2], 0.5), ([0.5], 1.0)])
@@ -229,7 +247,7 @@ WIDTH = 5
 
 
 def batch(task="two_facts", count=4):
-    """Sentences, questions, answers and facts as tensors, and a size that fits them."""
+    """Sentences, questions, answers and facts as tensors."""
     return step.as_tensors(generate(task, count, 7))
 
 
@@ -267,8 +285,8 @@ def test_end_to_end_is_its_equations(hops, has_positions):
             m, c = (
                 np.stack(
                     [
-                        summed(tables[place], one, has_positions) + times[i, place]
-                        for i, one in enumerate(sentences[story])
+                        summed(tables[place], sentence, has_positions) + times[i, place]
+                        for i, sentence in enumerate(sentences[story])
                     ]
                 )
                 for place in (hop, hop + 1)
@@ -325,13 +343,13 @@ def test_without_positions_a_sentence_is_a_bag_of_words(name):
     sentences, questions, _, _ = batch(count=20)
     shuffled, rng = sentences.clone(), np.random.default_rng(0)
     for story in shuffled:
-        for one in story:
-            words = int((one > 0).sum())
-            one[:words] = one[:words][torch.from_numpy(rng.permutation(words))]
+        for sentence in story:
+            words = int((sentence > 0).sum())
+            sentence[:words] = sentence[:words][torch.from_numpy(rng.permutation(words))]
     blind, seeing = (pair(has)[name] for has in (False, True))
-    before, after = (blind(one, questions).scores for one in (sentences, shuffled))
+    before, after = (blind(stories, questions).scores for stories in (sentences, shuffled))
     torch.testing.assert_close(before, after)
-    before, after = (seeing(one, questions).scores for one in (sentences, shuffled))
+    before, after = (seeing(stories, questions).scores for stories in (sentences, shuffled))
     assert not torch.allclose(before, after, atol=1e-4)
 
 
@@ -346,7 +364,7 @@ def test_what_fills_up_a_sentence_changes_nothing(name):
         "bag_of_words": BagOfWords(sizes, WIDTH),
     }[name]
     sentences, questions, _, _ = batch()
-    longer, asked = (torch.nn.functional.pad(one, (0, 1)) for one in (sentences, questions))
+    longer, asked = (torch.nn.functional.pad(tensor, (0, 1)) for tensor in (sentences, questions))
     torch.testing.assert_close(
         network(sentences, questions).scores, network(longer, asked).scores, rtol=0, atol=1e-6
     )
@@ -371,8 +389,8 @@ def test_strong_supervision_is_its_equations():
             scores = []
             for hop in range(2):
                 scores.append(np.array([
-                    (summed(match[0], one, True) + times[hop, i]) @ x
-                    for i, one in enumerate(sentences[story])
+                    (summed(match[0], sentence, True) + times[hop, i]) @ x
+                    for i, sentence in enumerate(sentences[story])
                 ]))  # fmt: skip
                 chosen = int(scores[-1].argmax()) if own else followed[hop]
                 if hop == 0:
@@ -392,8 +410,8 @@ def test_strong_supervision_is_its_equations():
                 ]
                 loss += sum(ranks) / len(values)
             losses.append(loss)
-    found = network.loss(sentences, questions, answers, facts).item()
-    assert found == pytest.approx(np.mean(losses), rel=1e-4)
+    result = network.loss(sentences, questions, answers, facts).item()
+    assert result == pytest.approx(np.mean(losses), rel=1e-4)
 
 
 def sigmoid(values):
@@ -420,7 +438,7 @@ def test_dynamic_is_its_equations():
     table = numbers(network.sentences.embed.weight)
     similarity = numbers(network.similarity.weight)
     for story in range(len(sentences)):
-        read = [summed(table, one, True) for one in sentences[story]]
+        read = [summed(table, sentence, True) for sentence in sentences[story]]
         c = np.zeros((len(read), WIDTH))
         for suffix, order in (("_l0", range(len(read))), ("_l0_reverse", range(len(read))[::-1])):
             h = np.zeros(WIDTH)
@@ -450,8 +468,8 @@ def test_dynamic_is_its_equations():
         scores = numbers(network.answer.weight) @ a + numbers(network.answer.bias)
         np.testing.assert_allclose(numbers(said.scores[story]), scores, atol=1e-5)
         losses.append(loss - np.log(softmax(scores)[int(answers[story])]))
-    found = network.loss(sentences, questions, answers, facts).item()
-    assert found == pytest.approx(np.mean(losses), rel=1e-5)
+    result = network.loss(sentences, questions, answers, facts).item()
+    assert result == pytest.approx(np.mean(losses), rel=1e-5)
 
 
 def test_gates_are_supervised_with_the_facts_of_a_planted_story():
@@ -492,7 +510,7 @@ def test_a_bag_of_words_sees_no_order_at_all():
     sentences, questions, _, _ = batch()
     order = torch.from_numpy(np.random.default_rng(0).permutation(sentences[0].numel()))
     mixed = sentences.flatten(1)[:, order].view_as(sentences)
-    before, after = (network(one, questions).scores for one in (sentences, mixed))
+    before, after = (network(stories, questions).scores for stories in (sentences, mixed))
     torch.testing.assert_close(before, after)
     assert network(sentences, questions).focus is None
 
@@ -530,15 +548,15 @@ def test_order_needs_the_positions_of_words(tmp_path):
 
 
 def test_a_bag_of_words_of_the_story_guesses(tmp_path):
-    found = trained("one_fact", {"network": "bag_of_words"}, tmp_path, steps=100)
-    assert guess_test([found["error"]], 240, 5 / 6)["p"] > 0.01
+    result = trained("one_fact", {"network": "bag_of_words"}, tmp_path, steps=100)
+    assert guess_test([result["error"]], 240, 5 / 6)["p"] > 0.01
 
 
 def test_majority_is_wrong_in_five_of_six():
     splits = step.draw_splits("order", PARAMETERS, 0)
     assert step.majority(splits)["error"] == pytest.approx(5 / 6)
-    used = [set(map(str, one.sentences.tolist())) for one in splits.values()]
-    assert [len(one) for one in splits.values()] == [60, 12, 24]
+    used = [set(map(str, stories.sentences.tolist())) for stories in splits.values()]
+    assert [len(stories) for stories in splits.values()] == [60, 12, 24]
     assert not (used[0] & used[2])
 
 
@@ -560,17 +578,17 @@ def test_trials_have_all_variants_and_finite_numbers(whole):
     content = read_sealed(whole)
     expected = list(step.variants("order", [1, 2]))
     expected.append({**expected[-1], "attempt": 1})  # so little training passes nothing
-    assert [one["variant"] for one in content["trials"]] == expected
+    assert [trial["variant"] for trial in content["trials"]] == expected
     json.dumps(content, allow_nan=False)
-    for one in content["trials"]:
-        assert 0 <= one["error"] <= 1
-        is_memory = one["variant"]["network"] not in ("majority", "bag_of_words")
-        assert (one["facts_found"] is not None) == is_memory
+    for trial in content["trials"]:
+        assert 0 <= trial["error"] <= 1
+        is_memory = trial["variant"]["network"] not in ("majority", "bag_of_words")
+        assert (trial["facts_found"] is not None) == is_memory
         if is_memory:
-            # Of one fact in these stories: that it is found is that it is found in its turn.
-            assert one["facts_in_order"] == one["facts_found"]
-        if one["training"]:
-            assert one["training"]["steps"] == 6
+            # Each story here has one fact: finding it is finding it in its turn.
+            assert trial["facts_in_order"] == trial["facts_found"]
+        if trial["training"]:
+            assert trial["training"]["steps"] == 6
     written = whole.read_text()
     assert not any(f'"{word}"' in written for word in (*PEOPLE, *PLACES))
 
@@ -626,9 +644,9 @@ def test_attempts_end_with_the_first_that_passes(error, attempts):
             return {"validation_error": error}
 
     step.measure(SimpleNamespace(parameters=PARAMETERS), None, Recorded())
-    dynamic = [one for one in seen if one["network"] == "dynamic"]
-    assert [one.get("attempt", 0) for one in dynamic] == list(range(attempts))
-    assert not any("attempt" in one for one in seen if one["network"] != "dynamic")
+    dynamic = [entry for entry in seen if entry["network"] == "dynamic"]
+    assert [entry.get("attempt", 0) for entry in dynamic] == list(range(attempts))
+    assert not any("attempt" in entry for entry in seen if entry["network"] != "dynamic")
     stories = step.draw_splits("order", PARAMETERS, 5)["training"]
     first, again, second = (
         next(step.build({**dynamic[0], "attempt": k}, stories, PARAMETERS, 5).parameters())
@@ -652,7 +670,7 @@ def test_validation_chooses_among_attempts_and_not_the_test():
 
 
 def results(seed_errors, tasks=("order", "two_facts"), hops=(1, 2)):
-    """What files of seeds hold: errors by variant are planted."""
+    """What seeds' files hold, with planted errors by variant."""
     files = []
     for seed, error in enumerate(seed_errors):
         trials = [
@@ -690,30 +708,30 @@ def planted(shift):
 
 
 def test_the_summary_is_arithmetic_over_seeds():
-    found = summary.summarise(results([planted(0.0), planted(0.01), planted(0.02)]), 0.95)
-    json.dumps(found, allow_nan=False)
-    cells = {(c["task"], c["network"], c["hops"], c["positions"]): c for c in found["cells"]}
-    one = cells["order", "end_to_end", 2, True]
-    assert one["error"]["value"] == pytest.approx(0.26)
+    content = summary.summarise(results([planted(0.0), planted(0.01), planted(0.02)]), 0.95)
+    json.dumps(content, allow_nan=False)
+    cells = {(c["task"], c["network"], c["hops"], c["positions"]): c for c in content["cells"]}
+    cell = cells["order", "end_to_end", 2, True]
+    assert cell["error"]["value"] == pytest.approx(0.26)
     # Student's, on the scale of the logit: an error is a share.
     half = stats.t.ppf(0.975, 2) * 0.01 / math.sqrt(3) / (0.26 * 0.74)
-    assert one["error"]["high"] == pytest.approx(1 / (1 + math.exp(-half) * 0.74 / 0.26))
-    assert one["supervised"] is False and cells["order", "dynamic", 2, None]["supervised"]
-    assert len(one["facts_found"]) == 2
-    assert [hop["value"] for hop in one["facts_in_order"]] == pytest.approx([0.51, 0.125])
+    assert cell["error"]["high"] == pytest.approx(1 / (1 + math.exp(-half) * 0.74 / 0.26))
+    assert cell["supervised"] is False and cells["order", "dynamic", 2, None]["supervised"]
+    assert len(cell["facts_found"]) == 2
+    assert [hop["value"] for hop in cell["facts_in_order"]] == pytest.approx([0.51, 0.125])
     (difference,) = [
         d
-        for d in found["differences"]["positions"]
+        for d in content["differences"]["positions"]
         if (d["task"], d["network"], d["hops"]) == ("order", "end_to_end", 2)
     ]
     # Paired by seed: the shift is the same in both, so nothing is left of it.
     assert difference["value"] == pytest.approx(-0.25) and difference["sd"] < 1e-12
     assert difference["minus"] is False and difference["positions"] is True
-    hops = [d for d in found["differences"]["hops"] if d["task"] == "two_facts"]
+    hops = [d for d in content["differences"]["hops"] if d["task"] == "two_facts"]
     assert {(d["hops"], d["positions"]) for d in hops} == {(2, False), (2, True)}
     assert all(d["network"] == "end_to_end" for d in hops)
-    assert found["pattern_deviation"] == pytest.approx(2e-7)
-    tests = {(g["task"], g["network"], g["hops"], g["positions"]): g for g in found["guesses"]}
+    assert content["pattern_deviation"] == pytest.approx(2e-7)
+    tests = {(g["task"], g["network"], g["hops"], g["positions"]): g for g in content["guesses"]}
     assert set(tests) == {
         ("order", "bag_of_words", None, None),
         ("order", "strongly_supervised", None, False),
@@ -730,9 +748,9 @@ def test_the_summary_is_arithmetic_over_seeds():
 
 def test_the_measurement_names_its_row(tmp_path):
     files = results([planted(0.0), planted(0.01)])
-    paths = [tmp_path / f"{one['seed']}.json" for one in files]
-    for path, one in zip(paths, files, strict=True):
-        write_sealed(path, one)
+    paths = [tmp_path / f"{file['seed']}.json" for file in files]
+    for path, file in zip(paths, files, strict=True):
+        write_sealed(path, file)
     write_json(tmp_path / "c.json", {"name": "sample", "seeds": [0, 1], "confidence": 0.9})
     summary.main(paths, tmp_path / "c.json", tmp_path / "out.json")
     written = read_sealed(tmp_path / "out.json")
@@ -743,18 +761,18 @@ def test_the_measurement_names_its_row(tmp_path):
 @pytest.mark.parametrize("tasks", [("one_fact", "two_facts", "order"), ("order",)])
 def test_the_figure_shows_the_errors(tasks):
     hops = (1, 2, 3)
-    found = summary.summarise(
+    content = summary.summarise(
         results([planted(0.0), planted(0.02), planted(0.01)], tasks, hops), 0.95
     )
-    one = {"measurement": "memory_networks", "run": {}, "status": "measured", **found}
-    figure = figure_of.draw([one], FIGURES.memory_networks, FIGURES.style)
+    measurement = {"measurement": "memory_networks", "run": {}, "status": "measured", **content}
+    figure = figure_of.draw([measurement], FIGURES.memory_networks, FIGURES.style)
     check_texts(figure)
     assert len(figure.axes) == len(tasks)
     for axes, task in zip(figure.axes, tasks, strict=True):
         shown = sorted(
             x for bars in axes.containers for x in np.asarray(bars.lines[0].get_xdata(), float)
         )
-        expected = sorted(100 * c["error"]["value"] for c in found["cells"] if c["task"] == task)
+        expected = sorted(100 * c["error"]["value"] for c in content["cells"] if c["task"] == task)
         np.testing.assert_allclose(shown, expected)
         lines = [line.get_xdata()[0] for line in axes.get_lines()
                  if line.get_linestyle() in ("--", ":") and len(line.get_xdata()) == 2]  # fmt: skip

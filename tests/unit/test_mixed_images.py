@@ -44,8 +44,8 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @given(st.integers(2, 12))
 def test_every_pair_is_there_once_and_members_are_first_as_often_as_second(n):
     first, second = balanced_pairs(np.arange(n) + 5)
-    found = sorted(map(tuple, np.sort(np.stack([first, second], 1), axis=1).tolist()))
-    assert found == list(itertools.combinations(range(5, n + 5), 2))
+    pairs = sorted(map(tuple, np.sort(np.stack([first, second], 1), axis=1).tolist()))
+    assert pairs == list(itertools.combinations(range(5, n + 5), 2))
     counts = np.bincount(first, minlength=n + 5) - np.bincount(second, minlength=n + 5)
     assert abs(counts).max() <= 1
 
@@ -88,8 +88,8 @@ def test_what_all_pairs_share_has_the_interval_of_disjoint_pairs(value):
     exact = binomtest(int(4 * value), 4).proportion_ci(0.9, method="exact")
     assert (same["low"], same["high"]) == pytest.approx((exact.low, exact.high))
     assert mixed == means.estimates()[1]
-    one = PairMeans([[0.3]], [0], [1], **OPTIONS).estimates()[0]
-    assert one == {"value": 0.3, "low": 0.3, "high": 0.3}
+    estimate = PairMeans([[0.3]], [0], [1], **OPTIONS).estimates()[0]
+    assert estimate == {"value": 0.3, "low": 0.3, "high": 0.3}
 
 
 # --- Ranks and neighbours -----------------------------------------------------------------------
@@ -102,19 +102,19 @@ def test_ranks_are_those_of_sorting_and_others_are_counted(k, n, seed, with_ties
     scores = rng.integers(0, 4, (n, k + 3)) if with_ties else rng.normal(size=(n, k + 3))
     choices = rng.permutation(k + 3)[:k]
     places = ranks(scores, choices)
-    for row, found in zip(scores, places, strict=True):
-        assert found.tolist() == [sum(row >= row[one]) for one in choices]
+    for row, ranked in zip(scores, places, strict=True):
+        assert ranked.tolist() == [sum(row >= row[choice]) for choice in choices]
     first, second = np.zeros(n, int), np.full(n, k - 1)
     for top in (2, 4):
-        found = found_among(places, first, second, top)
+        hits = found_among(places, first, second, top)
         for at, row in enumerate(places):
-            high = {one for one in range(k) if row[one] <= top}
-            assert found["both"][at] == ({0, k - 1} <= high)
-            assert found["either"][at] == bool({0, k - 1} & high)
-            assert (found["first"][at], found["second"][at]) == (0 in high, k - 1 in high)
+            high = {choice for choice in range(k) if row[choice] <= top}
+            assert hits["both"][at] == ({0, k - 1} <= high)
+            assert hits["either"][at] == bool({0, k - 1} & high)
+            assert (hits["first"][at], hits["second"][at]) == (0 in high, k - 1 in high)
             pairs = list(itertools.combinations(range(1, k - 1), 2))
             share = np.mean([set(pair) <= high for pair in pairs]) if pairs else 0
-            assert found["others"][at] == pytest.approx(share)
+            assert hits["others"][at] == pytest.approx(share)
 
 
 def test_mixtures_are_compared_as_by_hand_in_any_parts():
@@ -127,19 +127,23 @@ def test_mixtures_are_compared_as_by_hand_in_any_parts():
         (lambda x: np.maximum(x @ matrix, 0), False),
     ):
         states, mixed = f(pictures), f(inputs)
-        found = Mixtures(states, first, second, 0.3)
+        mixtures = Mixtures(states, first, second, 0.3)
         for part in np.split(mixed, [1, 4]):
-            found.add(part)
+            mixtures.add(part)
         sums = 0.3 * states[first] + 0.7 * states[second]
-        np.testing.assert_allclose(found.square, ((mixed - sums) ** 2).sum(1), atol=1e-9, rtol=1e-4)
-        np.testing.assert_allclose(found.distance, ((states[first] - states[second]) ** 2).sum(1))
+        np.testing.assert_allclose(
+            mixtures.square, ((mixed - sums) ** 2).sum(1), atol=1e-9, rtol=1e-4
+        )
+        np.testing.assert_allclose(
+            mixtures.distance, ((states[first] - states[second]) ** 2).sum(1)
+        )
         centred = states - states.mean(axis=0)
-        for scores, x in ((found.inputs, mixed), (found.outputs, sums)):
+        for scores, x in ((mixtures.inputs, mixed), (mixtures.outputs, sums)):
             x = x - states.mean(axis=0)
             cosines = cosine_similarity(x, centred)
             size = np.linalg.norm(x, axis=1, keepdims=True)
             np.testing.assert_allclose(scores, size * cosines, rtol=1e-4, atol=1e-4)
-        assert (found.square.max() < 1e-9) == is_linear
+        assert (mixtures.square.max() < 1e-9) == is_linear
 
 
 @pytest.mark.parametrize(
@@ -204,12 +208,12 @@ def test_pictures_are_cut_and_scaled_as_published(efficientnet, tmp_path):
     picture = np.zeros((128, 256, 3), np.uint8)  # twice as large: 256 x 512, of which 224 are seen
     picture[:, 128:] = (255, 127, 63)
     Image.fromarray(picture).save(tmp_path / "half.png")
-    (found,) = network.pixels([tmp_path / "half.png"])
-    assert found.shape == (3, 224, 224)
+    (pixels,) = network.pixels([tmp_path / "half.png"])
+    assert pixels.shape == (3, 224, 224)
     expected = (np.array([255, 127, 63]) - 127) / 128
     coloured = np.broadcast_to(expected[:, None, None], (3, 224, 100))
-    np.testing.assert_allclose(found[:, :, -100:], coloured, atol=1e-6)
-    np.testing.assert_allclose(found[:, :, :100], -127 / 128, atol=1e-6)
+    np.testing.assert_allclose(pixels[:, :, -100:], coloured, atol=1e-6)
+    np.testing.assert_allclose(pixels[:, :, :100], -127 / 128, atol=1e-6)
     (tmp_path / "text.png").write_text("no picture")
     with pytest.raises(ModelError, match="cannot be read as a picture"):
         network.pixels([tmp_path / "text.png"])
@@ -217,15 +221,15 @@ def test_pictures_are_cut_and_scaled_as_published(efficientnet, tmp_path):
 
 def test_an_untrained_network_has_its_librarys_initial_weights(efficientnet):
     _, pixels, states = efficientnet
-    made = []
+    untrained = []
     for seed in (0, 0, 1):
         network = image_networks.load(REAL.network)
         image_networks.untrained(network, pixels[:4], seed)
-        made.append(step.states_of(network, pixels[:4]))
+        untrained.append(step.states_of(network, pixels[:4]))
     for name in network.taps:
-        np.testing.assert_array_equal(made[0][name], made[1][name])
-        assert not np.allclose(made[0][name], made[2][name], rtol=1e-2)
-        assert not np.allclose(made[0][name], states[name][:4], rtol=1e-2)
+        np.testing.assert_array_equal(untrained[0][name], untrained[1][name])
+        assert not np.allclose(untrained[0][name], untrained[2][name], rtol=1e-2)
+        assert not np.allclose(untrained[0][name], states[name][:4], rtol=1e-2)
     # Normalised by what it was shown: no state has died away.
     (norm,) = (m for name, m in network.module.named_modules() if name == "_blocks.0._bn2")
     with torch.inference_mode():
@@ -308,36 +312,36 @@ def test_the_step_finds_what_the_library_does(own, tmp_path):
     parameters, network, pixels = own
     write_json(tmp_path / "job.json", {"parameters": parameters.model_dump()})
     step.main(tmp_path / "job.json", tmp_path / "found.json")
-    found = read_sealed(tmp_path / "found.json")
-    assert found["measurement"] == "mixed_images" and found["catalogue"] == ["B5"]
-    assert (found["recognised"], found["pairs"], found["run"]) == (5, 10, {})
-    assert [one["highest"] for one in found["images"]] == [0, 2, 4, 6, 8]
+    measurement = read_sealed(tmp_path / "found.json")
+    assert measurement["measurement"] == "mixed_images" and measurement["catalogue"] == ["B5"]
+    assert (measurement["recognised"], measurement["pairs"], measurement["run"]) == (5, 10, {})
+    assert [image["highest"] for image in measurement["images"]] == [0, 2, 4, 6, 8]
     first, second = balanced_pairs(range(5))
     with torch.inference_mode():
         alone = network(pixels).logits
-        for entry in found["mixtures"]:
+        for entry in measurement["mixtures"]:
             w = entry["weight"]
             mixed = network(w * pixels[first] + (1 - w) * pixels[second]).logits
             sums = w * alone[first] + (1 - w) * alone[second]
             faded = network(w * pixels).logits
-            for one in entry["faded"]:
+            for share in entry["faded"]:
                 own_class = torch.arange(0, 10, 2)[:, None]
-                hits = (faded.topk(one["top"]).indices == own_class).any(1).float().mean()
-                assert one["share"]["value"] == pytest.approx(float(hits))
-            for one in entry["found"]:
+                hits = (faded.topk(share["top"]).indices == own_class).any(1).float().mean()
+                assert share["share"]["value"] == pytest.approx(float(hits))
+            for recognition in entry["found"]:
                 for key, logits in (("both", mixed), ("outputs", sums)):
-                    classes = logits if one["among"] == "all" else logits[:, 0:10:2]
-                    step_of = 2 if one["among"] == "all" else 1
-                    high = classes.topk(one["top"]).indices
+                    classes = logits if recognition["among"] == "all" else logits[:, 0:10:2]
+                    step_of = 2 if recognition["among"] == "all" else 1
+                    high = classes.topk(recognition["top"]).indices
                     hits = [
                         {step_of * a, step_of * b} <= set(row)
                         for a, b, row in zip(first, second, high.tolist(), strict=True)
                     ]
-                    assert one[key]["value"] == np.mean(hits)
-                assert one["lost"]["value"] == pytest.approx(
-                    one["outputs"]["value"] - one["both"]["value"]
+                    assert recognition[key]["value"] == np.mean(hits)
+                assert recognition["lost"]["value"] == pytest.approx(
+                    recognition["outputs"]["value"] - recognition["both"]["value"]
                 )
-    stages = {one["stage"]: one for one in found["stages"]}
+    stages = {stage["stage"]: stage for stage in measurement["stages"]}
     assert list(stages) == ["pixels", "stem", "stage 1", "stage 2", "pooled", "logits"]
     with torch.inference_mode():
         states = network.resnet(pixels).pooler_output.flatten(1).numpy()
@@ -347,9 +351,15 @@ def test_the_step_finds_what_the_library_does(own, tmp_path):
     assert stages["pooled"]["trained"]["gap"]["value"] == pytest.approx(gap, rel=1e-4)
     for network_kind in ("trained", "untrained"):
         assert stages["pixels"][network_kind]["gap"]["high"] < 1e-6, "pixels are mixed as they are"
-    assert found["provenance"]["inputs"].keys() == {"config.json", "model.safetensors", "images"}
-    assert step.measure(parameters)[0] == {key: found[key] for key in step.measure(parameters)[0]}
-    json.dumps(found, allow_nan=False)
+    assert measurement["provenance"]["inputs"].keys() == {
+        "config.json",
+        "model.safetensors",
+        "images",
+    }
+    assert step.measure(parameters)[0] == {
+        key: measurement[key] for key in step.measure(parameters)[0]
+    }
+    json.dumps(measurement, allow_nan=False)
 
 
 def test_pictures_that_are_not_recognised_are_left_out(own):
@@ -392,18 +402,20 @@ def test_what_is_wrong_with_a_folder_is_said(own, tmp_path):
 
 
 def test_the_figure_shows_the_measured_numbers():
-    section, style, one = PARAMS.figures.mixed_images, PARAMS.figures.style, made_up()
-    drawn = figure_of.draw([one], section, style)
+    section, style, measurement = PARAMS.figures.mixed_images, PARAMS.figures.style, made_up()
+    drawn = figure_of.draw([measurement], section, style)
     check_texts(drawn)
     left, middle, right = drawn.axes
     shown = [list(line.get_ydata()) for line in left.get_lines()]
-    for index in range(len(one["mixtures"][0]["found"])):
+    for index in range(len(measurement["mixtures"][0]["found"])):
         for key in ("both", "outputs"):
-            assert [entry["found"][index][key]["value"] for entry in one["mixtures"]] in shown
+            assert [
+                entry["found"][index][key]["value"] for entry in measurement["mixtures"]
+            ] in shown
     for axes, key in ((middle, "inputs"), (right, "gap")):
         shown = [list(line.get_xdata()) for line in axes.get_lines()]
         for network in ("trained", "untrained"):
-            assert [entry[network][key]["value"] for entry in one["stages"]] in shown
+            assert [entry[network][key]["value"] for entry in measurement["stages"]] in shown
     assert "not run" in " ".join(
         text.get_text() for text in texts(figure_of.draw([], section, style))
     )

@@ -1,4 +1,4 @@
-"""A model of one's own: said what it is, written into a study, fetched, and loaded again."""
+"""A model of one's own: described, written into a study, fetched, and loaded again."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ KINDS = {
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A folder with the parameters as they are shipped."""
+    """A folder with the shipped parameters."""
     (tmp_path / "project").mkdir()
     copy_params(tmp_path / "project")
     monkeypatch.chdir(tmp_path / "project")
@@ -118,10 +118,10 @@ def test_a_study_of_one_s_own_model_is_whole(project, kind, shards, monkeypatch)
     assert said["model_type"] == KINDS[kind][1] and said["can"]["removable"] is None
     ours, own = posenc.load("my_model_s"), posenc.load(folder)
     texts = ["the film was good", "the plot was slow again"]
-    for one, other in zip(
+    for states, other in zip(
         posenc.run(ours, texts).hidden_states, posenc.run(own, texts).hidden_states, strict=True
     ):
-        np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(states, other)
     if shards:
         assert (data / "model.safetensors").stat().st_size < 5000  # a reference, no copy
         assert all(path.parent == folder for path in weight_paths(data))
@@ -175,22 +175,24 @@ def test_the_frame_says_what_a_model_lacks(tmp_path):
 def test_the_page_of_models_is_made_of_the_verification():
     """All types of the installed library are on it, and some rows are made again."""
     page = (ROOT / "docs/models.md").read_text()
-    made = runpy.run_path(str(ROOT / "docs/models.py"))
+    script = runpy.run_path(str(ROOT / "docs/models.py"))
     assert f"transformers {transformers.__version__}" in page, "run `python docs/models.py`"
-    for one in (("causal", "qwen3"), ("causal", "gemma2"), ("masked", "roberta"),
+    for model_type in (("causal", "qwen3"), ("causal", "gemma2"), ("masked", "roberta"),
                 ("masked", "mobilebert"), ("causal", "bloom")):  # fmt: skip
-        assert made["row_of"](*one)[1] in page
-    for path in made["READMES"]:  # the number of types in them is that of the page
+        assert script["row_of"](*model_type)[1] in page
+    for path in script["READMES"]:  # the number of types in them is that of the page
         text = path.read_text()
-        assert made["filled"](text, made["count_of"](page)) == text, "run `python docs/models.py`"
-        assert made["filled"](text, 7) != text
+        assert script["filled"](text, script["count_of"](page)) == text, (
+            "run `python docs/models.py`"
+        )
+        assert script["filled"](text, 7) != text
 
 
 def test_what_measures_losses_alone_says_that_it_needs_them():
-    """The frame's reason then stands for models whose losses are not the library's, too."""
+    """The frame's reason then also covers models whose losses are not the library's."""
     from posenc.study.declared import MEASUREMENTS
 
-    needy = {name for name, one in MEASUREMENTS.items() if Need.LOSS in one.needs}
+    needy = {name for name, measurement in MEASUREMENTS.items() if Need.LOSS in measurement.needs}
     folder = ROOT / "workflow/posenc/measurements"
     said = {
         path.parent.name

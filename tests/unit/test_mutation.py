@@ -1,4 +1,4 @@
-"""Samples of mutants are drawn as they are said to be, and the page shows what was recorded."""
+"""Samples of mutants are drawn as described, and the page shows what was recorded."""
 
 from __future__ import annotations
 

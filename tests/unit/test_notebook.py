@@ -16,36 +16,42 @@ NUMBER = re.compile(r"\d+\.\d+")
 
 
 def printed(cell) -> list[str]:
-    """What a cell says, progress and warnings left out."""
-    texts = (one.get("text") or one.get("data", {}).get("text/plain", "") for one in cell.outputs
-             if one.get("name") != "stderr")  # fmt: skip
+    """What a cell says, without progress and warnings."""
+    texts = (
+        output.get("text") or output.get("data", {}).get("text/plain", "")
+        for output in cell.outputs
+        if output.get("name") != "stderr"
+    )
     return [text for text in texts if text]
 
 
 def pictures(cell) -> int:
     """How many pictures it shows."""
-    return sum("image/png" in one.get("data", {}) for one in cell.outputs)
+    return sum("image/png" in output.get("data", {}) for output in cell.outputs)
 
 
 def test_the_notebook_prints_what_is_stored(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "workflow"))
     stored = nbformat.read(NOTEBOOK, as_version=4)
-    made = nbformat.read(NOTEBOOK, as_version=4)
+    executed = nbformat.read(NOTEBOOK, as_version=4)
     NotebookClient(
-        made,
+        executed,
         timeout=PATIENCE,
         kernel_name="python3",
         resources={"metadata": {"path": str(tmp_path)}},
     ).execute()
     cells = [
-        (one, other)
-        for one, other in zip(stored.cells, made.cells, strict=True)
-        if one.cell_type == "code"
+        (cell, other)
+        for cell, other in zip(stored.cells, executed.cells, strict=True)
+        if cell.cell_type == "code"
     ]
-    assert any(pictures(one) for one, _ in cells) and sum(len(printed(one)) for one, _ in cells) > 1
-    for one, other in cells:
-        assert pictures(one) == pictures(other)
-        for before, after in zip(printed(one), printed(other), strict=True):
+    assert (
+        any(pictures(cell) for cell, _ in cells)
+        and sum(len(printed(cell)) for cell, _ in cells) > 1
+    )
+    for cell, other in cells:
+        assert pictures(cell) == pictures(other)
+        for before, after in zip(printed(cell), printed(other), strict=True):
             assert NUMBER.sub("#", before) == NUMBER.sub("#", after)
             # In one decimal: another processor may round the other way.
             numbers = [[float(n) for n in NUMBER.findall(text)] for text in (before, after)]

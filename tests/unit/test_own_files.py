@@ -164,7 +164,7 @@ def test_rows_name_their_split(tmp_path, form):
     rows = [{"text": "a", "split": "train"}, {"text": "b", "split": "test"}]
     body = {"csv": csv_bytes, "jsonl": json_lines, "parquet": parquet_bytes}[form](rows)
     documents = list(lines.parse(written(tmp_path, "a", body)))
-    assert [(one["split"], one["document_id"]) for one in documents] == [
+    assert [(document["split"], document["document_id"]) for document in documents] == [
         ("train", "train/0000000"),
         ("test", "test/0000000"),
     ]
@@ -187,7 +187,9 @@ LABELLED = [
 @pytest.mark.parametrize("write", [csv_bytes, json_lines, json_array, parquet_bytes])
 def test_a_table_of_reviews_has_labels(tmp_path, write, packed):
     path = written(tmp_path, "archive.zip", COMPRESSIONS[packed](write(LABELLED)))
-    assert [(one["text"], one["label"], one["split"]) for one in imdb.parse(path)] == [
+    assert [
+        (document["text"], document["label"], document["split"]) for document in imdb.parse(path)
+    ] == [
         ("Good.<br />", "pos", "test"),
         ("Bad,\nreally.", "neg", "test"),
     ]
@@ -208,7 +210,7 @@ def test_the_hubs_own_file_of_reviews(tmp_path):
     path = written(
         tmp_path, "a", parquet_bytes([{"text": "a", "label": 0}, {"text": "b", "label": 1}])
     )
-    assert [tuple(one.values()) for one in imdb.parse(path)] == [
+    assert [tuple(document.values()) for document in imdb.parse(path)] == [
         ("test/00000", "test", "a", "neg"),
         ("test/00001", "test", "b", "pos"),
     ]
@@ -266,14 +268,14 @@ def test_each_file_of_a_folder_is_a_document(tmp_path):
         (folder / name).write_bytes(body.encode())
     raw = RawFile(folder)
     documents = list(lines.parse(raw))
-    assert [(one["file"], one["text"]) for one in documents] == [
+    assert [(document["file"], document["text"]) for document in documents] == [
         ("a/日記.md", "one"),
         ("b.txt", "two\nlines"),
     ]
     assert list(raw.notes()) == [f"{folder}: skipped .DS_Store (1)"]
     body = zip_bytes({"a/日記.md": b"one", "b.txt": b"two\nlines"})
     packed = list(lines.parse(written(tmp_path, "z", body)))
-    assert [one["text"] for one in packed] == ["one", "two\nlines"]
+    assert [document["text"] for document in packed] == ["one", "two\nlines"]
 
 
 @pytest.mark.parametrize(
@@ -314,8 +316,10 @@ def test_a_folder_or_zip_of_tables_is_all_their_rows(tmp_path_factory, parts, is
         (folder / "data" / name).write_bytes(body)
     path = written(folder, "data.zip", zip_bytes(files)) if is_zip else folder / "data"
     documents = list(lines.parse(path, "body"))
-    assert [one["text"] for one in documents] == [text for texts in parts for text in texts]
-    assert len({one["document_id"] for one in documents}) == len(documents)
+    assert [document["text"] for document in documents] == [
+        text for texts in parts for text in texts
+    ]
+    assert len({document["document_id"] for document in documents}) == len(documents)
 
 
 def test_a_fault_of_a_table_in_an_archive_names_both(tmp_path):
@@ -393,7 +397,7 @@ def test_a_fault_is_named_with_its_place_and_the_cure(tmp_path, body, message):
     with pytest.raises(DatasetError, match=message) as caught:
         list(lines.parse(raw))
     said = str(caught.value)
-    # The user's own file, and not the copy of it.
+    # The user's own file, not the copy of it.
     assert said.startswith("../my notes.txt") and str(tmp_path) not in said
     assert (
         said.endswith("and run `posenc repin mine`") or "more than once" in said or "--col" in said
@@ -526,7 +530,7 @@ def test_what_a_finder_leaves_changes_no_checksum(tmp_path):
 
 
 def test_documents_made_without_columns_say_nothing_of_them():
-    """So that a data set that names none has the same documents, byte for byte, as before."""
+    """A data set that names none thus has the same documents as before, byte for byte."""
     assert set(content("text").model_dump()) == {"format", "text"}
     named = Content(format="text", text=content("text").text, column="本文")
     assert named.model_dump()["column"] == "本文" and "label" not in named.model_dump()

@@ -37,7 +37,7 @@ LABELLED = [
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A folder with the parameters as they are shipped."""
+    """A folder with the shipped parameters."""
     (tmp_path / "project").mkdir()
     copy_params(tmp_path / "project")
     monkeypatch.chdir(tmp_path / "project")
@@ -104,7 +104,7 @@ def test_a_new_study_reads_what_people_have(project, form):
     section = params.datasets["mine"]
     assert section.format == format and section.column == column
     documents = list(parse(path, section.content))
-    assert sum(one["split"] == section.evaluation.split for one in documents) == 2
+    assert sum(document["split"] == section.evaluation.split for document in documents) == 2
     assert list(of_dataset(params, "mine")) == []
 
 
@@ -221,7 +221,7 @@ def test_a_fault_is_seen_before_a_run(project):
 
 
 def test_a_fault_is_seen_in_what_was_fetched(project):
-    """Until documents are made of it, also where the user's file is not there any more."""
+    """Until documents are made of it, even where the user's file is gone."""
     path = project.parent / "a.txt"
     path.write_text("One.\nTwo.\n")
     begun(project, path)

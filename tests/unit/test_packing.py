@@ -17,14 +17,14 @@ def test_every_document_has_one_place_and_no_row_is_too_long(lengths, budget):
         assert pack.tokens <= budget or len(pack.documents) == 1
         assert [span.stop - span.start for _, span in pack.spans] == pack.lengths
         assert list(pack.spans)[-1][1].stop == pack.tokens
-    # No two neighbours would have fitted one row.
+    # No two neighbours would have fit in one row.
     for ours, theirs in itertools.pairwise(packs):
         assert ours.tokens + theirs.lengths[0] > budget
 
 
 @given(st.integers(1, 60), st.integers(1, 20), st.data())
 def test_a_token_is_read_in_the_first_window_that_reaches_it(tokens, size, data):
-    """By brute force: of all windows, in order, the first that the token lies in."""
+    """By brute force: the first of all windows, in order, that holds the token."""
     stride = data.draw(st.integers(1, size))
     windows = windows_of(tokens, size, stride)
     read = {place: begin for begin, first, end in windows for place in range(first, end)}

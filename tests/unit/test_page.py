@@ -67,32 +67,32 @@ VOID = {"meta", "link", "img", "input", "br", "wbr", "hr"}
 
 @functools.cache
 def planted_figure() -> str:
-    """A small one, as SVG: a line with its interval."""
+    """A small figure as SVG: a line, its interval."""
     with common.styled(SECTIONS.style):
-        made = Canvas(figsize=(2, 1.5))
-        axes = made.add_subplot()
+        drawing = Canvas(figsize=(2, 1.5))
+        axes = drawing.add_subplot()
         axes.fill_between([0, 1, 2], [0, 1, 2], [1, 2, 3])
         axes.plot([0, 1, 2], [0.5, 1.5, 2.5], marker="o", label="planted")
-        return svg.written(made, 100)
+        return svg.written(drawing, 100)
 
 
 def write_figures(root: Path, written: dict) -> list[Path]:
-    """Write one figure and small ones in the place of the others, with checksums and inputs."""
+    """Write one figure, and small ones in place of the others, with checksums and inputs."""
     paths = []
     for name in DRAWN:
         path = root / FOLDER / f"figures/{name}.svg"
         path.parent.mkdir(parents=True, exist_ok=True)
         if name == "perplexity":
             measurements = common.read_measurements(written["perplexity"])
-            made = perplexity.draw(measurements, SECTIONS.perplexity, SECTIONS.style)
-            common.save(made, [path], SECTIONS.style)
+            drawing = perplexity.draw(measurements, SECTIONS.perplexity, SECTIONS.style)
+            common.save(drawing, [path], SECTIONS.style)
         else:
             path.write_text(planted_figure(), encoding="utf-8")
         write_sealed(
             path.with_suffix(".json"),
             {
                 "files": {path.name: sha256_file(path)},
-                "inputs": [str(one) for one in synthetic.inputs_of(name, written)],
+                "inputs": [str(source) for source in synthetic.inputs_of(name, written)],
             },
         )
         paths.append(path)
@@ -100,14 +100,14 @@ def write_figures(root: Path, written: dict) -> list[Path]:
 
 
 def make(root: Path, study: Path, inputs: list[Path]) -> str:
-    """The page, by its step."""
+    """The step's page."""
     output = root / FOLDER / "index.html"
     step.main(study, PUBLISHED, VERSIONS, output, inputs)
     return output.read_text(encoding="utf-8")
 
 
 def write_study(root: Path, name: str = "default", models: list[str] | None = None):
-    """Paths of a made-up study by kind, and all that a page is made of."""
+    """Paths of a made-up study by kind, and everything a page needs."""
     written = synthetic.write_inputs(root, name, models)
     verification = root / "data/models/minilm/verification.json"
     verification.parent.mkdir(parents=True)
@@ -127,7 +127,7 @@ def any_study(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def default(tmp_path_factory):
-    """The same of the default study; tests put back what they change."""
+    """The same for the default study; tests undo what they change."""
     root = tmp_path_factory.mktemp("default")
     written, inputs = write_study(root)
     return root, written, inputs, make(root, written["study"], inputs)
@@ -139,7 +139,7 @@ def _results(study: Path, inputs: tuple[Path, ...]) -> Results:
 
 
 def results_of(written: dict) -> Results:
-    """What the step reads of a study's files."""
+    """What the step reads from a study."""
     return _results(written["study"], tuple(synthetic.measured(written)))
 
 
@@ -174,25 +174,25 @@ def without_pictures(text: str) -> str:
 def cells(text: str, figure: str = "") -> dict[tuple, list[str]]:
     """Cells of each row of the tables, or of one, by model, data set, condition and quantity."""
     tables = unpacked(json.loads(text.split('id="numbers">')[1].split("</script>")[0]))
-    found = {}
+    by_key = {}
     for row in itertools.chain(*([tables[figure]] if figure else tables.values())):
         place = (row["model"], row["data_set"], row["condition"])
         shown = [row["shown"], row["shown_low"], row["shown_high"]]
         said = [f"not run: {row['reason']}"] if row["reason"] else shown
         raw = "" if row["value"] is None else repr(row["value"])
-        found[(*place, f"{row['measurement']}.{row['quantity']}")] = [
+        by_key[(*place, f"{row['measurement']}.{row['quantity']}")] = [
             raw, row["label"], *said, row["file"]
         ]  # fmt: skip
-    return found
+    return by_key
 
 
 def test_every_number_of_the_documents_is_in_the_page_in_the_same_digits(any_study):
     _, written, _, text = any_study
     results = results_of(written)
     shown, count = cells(text), 0
-    found = collect(results)
-    for key, entry in found.items():
-        place = found.places[key]
+    collected = collect(results)
+    for key, entry in collected.items():
+        place = collected.places[key]
         if place.measurement == "constant" or not isinstance(entry, Number):
             continue
         names = (place.model, place.dataset, place.condition)
@@ -233,7 +233,7 @@ def test_headlines_say_what_a_study_lacks(any_study):
     roles = numbers.model_roles(study)
     for role in ("encoder", "decoder"):  # headlines speak of these
         assert (f"no {role} in this study" in glance) == (roles[role] is None)
-    # Two of a decoder's headlines are of activations.
+    # Two of a decoder's headlines need activations.
     of_decoder = 0 if roles["decoder"] in study["study"]["captured"] else 2
     assert glance.count("not run") == {None: 4}.get(roles["decoder"], of_decoder) + (
         {None: 3}.get(roles["encoder"], 0)
@@ -287,8 +287,10 @@ def test_a_changed_measurement_changes_the_page(default):
 def test_a_missing_measurement_fails_with_its_name(default, kind, name):
     _, written, _, _ = default
     results = results_of(written)
-    gone = next(one for one in results.measurements if one["measurement"] == kind)
-    left = [one for one in results.measurements if one is not gone]
+    gone = next(
+        measurement for measurement in results.measurements if measurement["measurement"] == kind
+    )
+    left = [measurement for measurement in results.measurements if measurement is not gone]
     with pytest.raises(page_rows.MissingError, match=f"^{re.escape(name)}: there is no such"):
         page_rows.rows_of(dataclasses.replace(results, measurements=left))
 
@@ -330,7 +332,14 @@ def drop(value: dict, *path) -> None:
 )
 def test_a_missing_number_fails_with_its_name(default, kind, path, message):
     results = copy.deepcopy(results_of(default[1]))
-    drop(next(one for one in results.measurements if one["measurement"] == kind), *path)
+    drop(
+        next(
+            measurement
+            for measurement in results.measurements
+            if measurement["measurement"] == kind
+        ),
+        *path,
+    )
     with pytest.raises(page_rows.MissingError, match=message):
         page_rows.rows_of(results)
 
@@ -365,7 +374,7 @@ def test_an_altered_figure_is_found(default):
 def test_the_page_is_sound(any_study):
     _, _, _, text = any_study
     document = Document(text)
-    ids = [one["attrs"]["id"] for one in document.elements if "id" in one["attrs"]]
+    ids = [element["attrs"]["id"] for element in document.elements if "id" in element["attrs"]]
     assert len(ids) == len(set(ids))
     assert document.all("html")[0]["attrs"]["lang"] == "en"
     assert len(document.all("h1")) == 1 and len(document.all("main")) == 1
@@ -373,24 +382,30 @@ def test_the_page_is_sound(any_study):
     assert len(pictures) == len(DRAWN)
     for picture in pictures:
         assert len(picture["attrs"]["aria-label"]) > 30
-    plates = [one for one in document.all("div") if one["attrs"].get("class") == "plate"]
+    plates = [
+        element for element in document.all("div") if element["attrs"].get("class") == "plate"
+    ]
     assert len(plates) == len(DRAWN)
     for plate in plates:
         assert "--shape: " in plate["attrs"]["style"]  # nothing moves while it loads
     named = set(re.findall(r'(?:href="#|url\(#)(f\d+d\d+)', text))
     assert named and named <= set(ids)
     for table in document.all("table"):
-        inside = [one for one in document.elements if table in one["within"]]
-        assert any(one["tag"] == "caption" for one in inside)
-        assert all("scope" in one["attrs"] for one in inside if one["tag"] == "th")
+        inside = [element for element in document.elements if table in element["within"]]
+        assert any(element["tag"] == "caption" for element in inside)
+        assert all("scope" in element["attrs"] for element in inside if element["tag"] == "th")
     for control in [*document.all("input"), *document.all("select")]:
-        assert any(one["tag"] == "label" for one in control["within"])
+        assert any(element["tag"] == "label" for element in control["within"])
     for link in document.all("a"):
         assert link["attrs"]["href"].removeprefix("#") in ids
-    for one in document.elements:
+    for element in document.elements:
         for attribute in ("aria-labelledby", "for"):
-            assert one["attrs"].get(attribute, ids[0]) in ids
-    titles = [int(one["tag"][1]) for one in document.elements if re.fullmatch("h[1-6]", one["tag"])]
+            assert element["attrs"].get(attribute, ids[0]) in ids
+    titles = [
+        int(element["tag"][1])
+        for element in document.elements
+        if re.fullmatch("h[1-6]", element["tag"])
+    ]
     assert all(after - before <= 1 for before, after in itertools.pairwise(titles))
 
 
@@ -475,9 +490,9 @@ def test_a_role_hides_no_model_of_the_same_name():
         "decoder": {**study["models"]["decoder"]},
     }
     assert numbers.model_roles(study)["decoder"] == "first"
-    made = [{**readback(name), "file": f"{name}.json"} for name in ("first", "decoder")]
+    measurements = [{**readback(name), "file": f"{name}.json"} for name in ("first", "decoder")]
     key = "decoder.readback.margin"
-    results = Results(study, made, [], {}, {})
+    results = Results(study, measurements, [], {}, {})
     named, by_role = collect(results, roles=False), collect(results)
     assert (named.places[key].model, named.places[key].files) == ("decoder", ("decoder.json",))
     assert (by_role.places[key].model, by_role.places[key].files) == ("first", ("first.json",))
@@ -486,9 +501,9 @@ def test_a_role_hides_no_model_of_the_same_name():
 
 def test_headlines_are_of_numbers(default):
     results = results_of(default[1])
-    found = collect(results)
+    collected = collect(results)
     for headline in HEADLINES:
-        assert found.places[headline.place.key].measurement == headline.place.measurement
+        assert collected.places[headline.place.key].measurement == headline.place.measurement
 
 
 @pytest.mark.parametrize(
@@ -502,10 +517,10 @@ def test_headlines_say_what_a_model_lacks_without_positions(default, positions, 
     study = results.study
     decoder = numbers.model_roles(study)["decoder"]
     models = {**study["models"], decoder: {**study["models"][decoder], "positions": positions}}
-    made = page.headlines({**study, "models": models}, collect(results))
+    headlines = page.headlines({**study, "models": models}, collect(results))
     said = [
-        (headline.place.model, one["text"])
-        for headline, one in zip(HEADLINES, made, strict=True)
+        (headline.place.model, shown["text"])
+        for headline, shown in zip(HEADLINES, headlines, strict=True)
         if "{without}" in headline.text
     ]
     assert [model for model, _ in said] == ["encoder", "decoder", "decoder"]
@@ -516,7 +531,7 @@ def test_headlines_say_what_a_model_lacks_without_positions(default, positions, 
 
 
 def test_estimates_of_a_measurement_without_keys_are_shown(default):
-    """A measurement that the documents do not know yet is in the page all the same."""
+    """A measurement that the documents do not know yet is still on the page."""
     _, written, _, _ = default
     results = results_of(written)
     new = {
@@ -550,11 +565,13 @@ def test_heads_are_left_out_where_no_scores_of_a_sentence_are_measured(default):
 def test_heads_of_measured_models_alone_are_offered(default):
     results = results_of(default[1])
     gone = [
-        {**one, "status": "not run"} if one["run"] == {"model": "minilm"} else one
-        for one in results.measurements
+        {**measurement, "status": "not run"}
+        if measurement["run"] == {"model": "minilm"}
+        else measurement
+        for measurement in results.measurements
     ]
-    found = json.loads(page_heads.heads(dataclasses.replace(results, measurements=gone)))
-    assert [one["name"] for one in found["models"]] == ["decoder", "smollm2"]
+    heads = json.loads(page_heads.heads(dataclasses.replace(results, measurements=gone)))
+    assert [model["name"] for model in heads["models"]] == ["decoder", "smollm2"]
 
 
 def test_nothing_in_the_data_of_heads_ends_its_element(default):
@@ -583,8 +600,8 @@ trees = st.recursive(
 def test_an_estimate_is_found_wherever_it_is(tree, value):
     planted = {"value": value, "low": value - 1, "high": value + 1}
     assert list(page_rows.estimates(tree)) == []
-    found = list(page_rows.estimates({"here": [tree, {"name": "there", "deep": planted}]}))
-    assert found == [(("here", "there", "deep"), Number(value, value - 1, value + 1))]
+    estimates = list(page_rows.estimates({"here": [tree, {"name": "there", "deep": planted}]}))
+    assert estimates == [(("here", "there", "deep"), Number(value, value - 1, value + 1))]
 
 
 @pytest.mark.parametrize(
@@ -604,16 +621,16 @@ def test_numbers_are_typographic(text, shown):
 def test_pictures_of_few_colours_are_embedded_without_loss(mode):
     generator = np.random.default_rng(0)
     colours = generator.integers(0, 256, (page_pictures.COLOURS, 3), np.uint8)
-    made = Image.fromarray(colours[generator.integers(0, page_pictures.COLOURS, (40, 60))])
-    made = made.convert(mode, palette=Image.Palette.ADAPTIVE)
+    image = Image.fromarray(colours[generator.integers(0, page_pictures.COLOURS, (40, 60))])
+    image = image.convert(mode, palette=Image.Palette.ADAPTIVE)
     file = io.BytesIO()
-    made.save(file, format="PNG")
+    image.save(file, format="PNG")
     png = base64.b64encode(file.getvalue()).decode()
     svg = f'<svg viewBox="0 0 60 40"><image href="data:image/png;base64,{png}" /></svg>'
-    found = page_pictures.Pictures().picture(svg, "noise")["svg"]
-    content = io.BytesIO(base64.b64decode(re.search(r"webp;base64,([^\"]+)", found)[1]))
+    embedded = page_pictures.Pictures().picture(svg, "noise")["svg"]
+    content = io.BytesIO(base64.b64decode(re.search(r"webp;base64,([^\"]+)", embedded)[1]))
     with Image.open(content) as picture:
-        np.testing.assert_array_equal(np.asarray(picture.convert("RGB")), made.convert("RGB"))
+        np.testing.assert_array_equal(np.asarray(picture.convert("RGB")), image.convert("RGB"))
 
 
 def test_every_fixed_word_has_a_japanese_form_and_no_form_is_left_over(default):
@@ -649,7 +666,7 @@ def test_the_template_has_no_fixed_word_without_a_form():
     body = re.sub(r"(?s)<p data-only.*?</p>", "", source.split("<body>")[1])
     body = re.sub(r'<(\w+) class="(?:hidden )?t"[^>]*>[^<]*</\1>', "", body)
     body = re.sub(r"(?s)<noscript>.*?</noscript>|\{[{%#].*?[}%#]\}|<[^>]*>", "\0", body)
-    left = {" ".join(one.split()) for one in body.split("\0")} - {""}
-    names = {one for one in left if re.search(r"[A-Za-z]{3,}", one)}
+    left = {" ".join(text.split()) for text in body.split("\0")} - {""}
+    names = {word for word in left if re.search(r"[A-Za-z]{3,}", word)}
     told = {"CSV", "JSON", "posenc", "Slope", "rows"}
-    assert {one for one in names - told if "snakemake" not in one} == set()
+    assert {name for name in names - told if "snakemake" not in name} == set()

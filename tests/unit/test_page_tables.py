@@ -1,4 +1,4 @@
-"""Tables of the page become few bytes, and every cell comes back from them."""
+"""The page's tables pack into few bytes, from which every cell comes back."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def test_every_cell_comes_back_from_the_text_of_the_page(tables):
 
 def test_a_row_and_a_text_are_held_once():
     places = [Place("gpt2", "imdb", "zero", "lags", f"lag.{n}", ("f.json",)) for n in range(3)]
-    one = table({place: Number(2.5, 2.0, 3.0) for place in places}, ".")
-    made = packed({"first": one, "second": one[1:]})
-    assert made["tables"] == {"first": [0, 1, 1], "second": [1, 1]}
-    assert len(made["texts"]) == len(set(made["texts"]))
-    assert len(made["groups"]["run"]) == 1 and len(made["groups"]["what"]) == 3
+    table_rows = table({place: Number(2.5, 2.0, 3.0) for place in places}, ".")
+    result = packed({"first": table_rows, "second": table_rows[1:]})
+    assert result["tables"] == {"first": [0, 1, 1], "second": [1, 1]}
+    assert len(result["texts"]) == len(set(result["texts"]))
+    assert len(result["groups"]["run"]) == 1 and len(result["groups"]["what"]) == 3
 
 
 def test_all_digits_are_held_beside_those_that_are_shown():

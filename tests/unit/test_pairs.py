@@ -27,31 +27,31 @@ def test_replicates_are_those_of_a_loop_over_copies_of_documents(monkeypatch):
     first, second = rng.integers(5, size=(2, 30))  # [pairs] each; some within one document
     values = rng.normal(size=(30, 2))
     options = {"things": 6, "samples": 50, "seed": 3}
-    found = pair_replicates(values, first, second, **options)
+    replicates = pair_replicates(values, first, second, **options)
     counts = np.concatenate(list(resampling_counts(6, 50, 3)))  # [samples, documents]
-    assert (first == second).any() and len(found) == 50
-    for drawn, replicate in zip(counts, found, strict=True):
+    assert (first == second).any() and len(replicates) == 50
+    for drawn, replicate in zip(counts, replicates, strict=True):
         copies = [(d, copy) for d in range(6) for copy in range(drawn[d])]
         seen = [
             value
-            for one, other in itertools.product(copies, copies)
+            for drawn_copy, other in itertools.product(copies, copies)
             for i, j, value in zip(first, second, values, strict=True)
-            # A pair within one document is in one copy of it, any other between two.
-            if (one[0], other[0]) == (i, j) and (i != j or one == other)
+            # A pair within a document lies in one copy, any other between two.
+            if (drawn_copy[0], other[0]) == (i, j) and (i != j or drawn_copy == other)
         ]
         np.testing.assert_allclose(replicate, np.mean(seen, axis=0))
     monkeypatch.setattr("posenc.metrics.pairs._BLOCK_WEIGHTS", 70)
-    np.testing.assert_allclose(pair_replicates(values, first, second, **options), found)
+    np.testing.assert_allclose(pair_replicates(values, first, second, **options), replicates)
 
 
 def test_a_resample_without_a_pair_has_no_mean():
-    found = pair_replicates([[2.0]], [0], [1], things=2, samples=40, seed=0)[:, 0]  # [samples]
+    replicates = pair_replicates([[2.0]], [0], [1], things=2, samples=40, seed=0)[:, 0]  # [samples]
     (counts,) = resampling_counts(2, 40, 0)  # [samples, 2]
-    np.testing.assert_array_equal(found, np.where(counts.all(axis=1), 2.0, np.nan))
+    np.testing.assert_array_equal(replicates, np.where(counts.all(axis=1), 2.0, np.nan))
 
 
 def test_documents_of_pairs_are_those_of_a_mean_over_tokens():
-    """So that an interval of the two together knows what they have in common."""
+    """An interval of the two together thus knows what they have in common."""
     of_documents = np.random.default_rng(1).normal(size=(7, 1))
     everyone = np.arange(7)
     np.testing.assert_allclose(
@@ -61,9 +61,9 @@ def test_documents_of_pairs_are_those_of_a_mean_over_tokens():
 
 
 def drawn(seed: int) -> dict[str, np.ndarray]:
-    """What a data set of documents gives, and the interval of old of each null.
+    """What a data set of documents gives, with the old interval of each null.
 
-    A document adds an effect of its own to the cosine of its tokens, and half of it to a null, from
+    A document adds its own effect to the cosine of its tokens, and half of it to a null, from
     both sides of a pair.
     """
     rng = np.random.default_rng(seed)
@@ -81,15 +81,15 @@ def drawn(seed: int) -> dict[str, np.ndarray]:
     }  # [pairs, 1] each
     counts = np.full(DOCUMENTS, TOKENS)
     sums = counts[:, None] * (COSINE + effect[:, None])  # [documents, 1]
-    (found,) = similarity.layers(
+    (layer,) = similarity.layers(
         PARAMETERS, sums, counts, np.zeros(1), nulls, of_pairs, np.random.SeedSequence(seed)
     )
     for name in NULLS:
         replicates = ratio_replicates(nulls[name][:, 0], np.ones(PAIRS), 100, seed)  # [samples]
         old = percentile_interval(nulls[name].mean(), replicates, LEVEL)
-        assert found[name]["value"] == old.value  # in all digits
-        found[f"old_{name}"] = old.as_json()
-    return found
+        assert layer[name]["value"] == old.value  # in all digits
+        layer[f"old_{name}"] = old.as_json()
+    return layer
 
 
 def test_intervals_of_nulls_are_as_wide_as_data_sets_are_apart():
@@ -98,14 +98,14 @@ def test_intervals_of_nulls_are_as_wide_as_data_sets_are_apart():
 
     def judged(name: str, truth: float) -> tuple[float, float]:
         value, low, high = (
-            np.array([one[name][key] for one in sets]) for key in ("value", "low", "high")
+            np.array([data_set[name][key] for data_set in sets]) for key in ("value", "low", "high")
         )
         covered = np.mean((low <= truth) & (truth <= high))
         return covered, np.mean(high - low) / (2 * 1.645 * value.std())
 
     for name in NULLS:
         # Two documents of a pair, or one twice: the mean over documents of their effects.
-        assert np.std([one[name]["value"] for one in sets]) == pytest.approx(
+        assert np.std([data_set[name]["value"] for data_set in sets]) == pytest.approx(
             SPREAD / np.sqrt(DOCUMENTS), rel=0.12
         )
         covered, width = judged(name, MEAN)
@@ -114,6 +114,6 @@ def test_intervals_of_nulls_are_as_wide_as_data_sets_are_apart():
         covered, width = judged(similarity.RESCALED[name], float(rescaled(COSINE, MEAN)))
         assert covered == pytest.approx(LEVEL, abs=0.05), name
         assert width == pytest.approx(1, abs=0.12), name
-        # Pairs that are resampled as if they had nothing in common.
+        # Pairs, resampled as if they had nothing in common.
         covered, width = judged(f"old_{name}", MEAN)
         assert covered < 0.5 and width < 0.5, name

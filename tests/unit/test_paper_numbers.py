@@ -10,10 +10,10 @@ from posenc.figures.catalogue import DOCUMENTS, FIGURES
 
 from . import synthetic
 
-# What may hold digits, and why.
+# What may hold digits and why.
 ALLOWED = {
     "names": r"GPT-[12]|SmolLM2(?:-135M)?|Gemma~3(?: 270M)?|\$R\^2\$",
-    # Their arguments are keys, labels or files, and print what is generated.
+    # Their arguments are keys, labels or files; they print generated text.
     "references": (
         r"\\(?:measured|ifmeasured|interval|percent|percentinterval|published|studied|name"
         r"|condition|label|ref|eqref|cite|includegraphics|fittable|showfigure\*?|finding|control|guide)\s*(?:\[[^]]*\])*\{[^{}]*\}"
@@ -70,8 +70,8 @@ def test_no_number_is_typed_by_hand(document):
 
 
 def test_no_number_is_typed_in_a_caption():
-    found = {name for name, entry in FIGURES.items() if re.search(r"\d", entry.caption)}
-    assert not found
+    with_digits = {name for name, entry in FIGURES.items() if re.search(r"\d", entry.caption)}
+    assert not with_digits
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -81,9 +81,9 @@ def test_no_number_is_typed_in_a_caption():
 def test_a_typed_number_is_found(document, number):
     text = read(document)
     end = text.index(r"\end{document}")
-    found = typed_numbers(text[:end] + number + "\n" + text[end:])
-    assert len(found) == 1
-    assert found[0][0] == text[:end].count("\n") + 1
+    lines = typed_numbers(text[:end] + number + "\n" + text[end:])
+    assert len(lines) == 1
+    assert lines[0][0] == text[:end].count("\n") + 1
 
 
 @pytest.mark.parametrize("number", ["0.77", "1.5", "12", "5"])

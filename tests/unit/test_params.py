@@ -1,4 +1,4 @@
-"""params.yaml: what is wrong is named with its key, its value and what would be right."""
+"""params.yaml: an error names the key, its value and what would be right."""
 
 import copy
 import itertools
@@ -100,7 +100,7 @@ def test_the_shipped_file_is_valid_and_its_schema_is_in_sync(raw):
          r"pretrained: add it there too, or take it out of finetuned"),
         ("studies.schemes.retrained", ["minilm"], r"studies\.schemes\.retrained names 'minilm', "
          r"which is trained on another split .* name one under studies\.schemes\.calibration"),
-        # What is for tables of position embeddings, and what for rotation.
+        # What is for position tables only, and what for rotation.
         ("studies.rotary.evaluations.smollm2.evaluated", ["mean"], r"studies\.rotary names the "
          r"condition 'mean', which is for none of its models: position 'mean' is not for a model "
          r"whose positions are a rotation: it takes intact, zero, .*unrotated, clip, first_order$"),
@@ -134,7 +134,7 @@ def test_the_shipped_file_is_valid_and_its_schema_is_in_sync(raw):
         ("studies.default.title", "x" * 301, r"title: is 'x+\.\.\.: .*at most 300 characters$"),
         ("datasets.imdb_local.source.path", "a\0b", r"imdb_local\.source\.path: .*U\+0000"),
         ("models.bert.source.id", "a\tb", r"models\.bert\.source\.id: .*U\+0009"),
-        # What would be a traceback in a job.
+        # Would be a traceback in a job.
         ("experiments.tokenizers.sample.n_heads", 3, r"d_model 64 is not a multiple of n_heads 3"),
         ("experiments.pretraining.sample.n_heads", 3, r"d_model 64 is not a multiple of n_heads"),
         ("measurements.random_causal.n_heads", 3, r"d_model 256 is not a multiple of n_heads 3"),
@@ -187,7 +187,7 @@ def test_several_mistakes_are_listed_together(raw):
 
 
 def numbers(node, path=()):
-    """Containers and keys of all numbers, each once however many aliases it has."""
+    """Containers and keys of all numbers, each once, however many its aliases."""
     seen = set()
 
     def walk(node, path):
@@ -209,10 +209,10 @@ def numbers(node, path=()):
     ids=["absurd", "each of another kind"],
 )
 def test_no_number_is_infinite_or_absurd(raw, values):
-    """Every number of the shipped file has bounds, and its name is in the refusal."""
-    found = numbers(raw)
-    assert len(found) > 300  # test_defaults.py asks the same of what has a default
-    for (node, key, path), value in zip(found, itertools.cycle(values), strict=False):
+    """Every number in the shipped file has bounds, and the refusal names it."""
+    places = numbers(raw)
+    assert len(places) > 300  # test_defaults.py asks the same of what has a default
+    for (node, key, path), value in zip(places, itertools.cycle(values), strict=False):
         before, node[key] = node[key], value
         with pytest.raises(ParamsError) as caught:
             validate(raw)
@@ -244,7 +244,7 @@ def test_names_that_the_workflow_uses_are_refused(raw):
 
 
 def test_every_name_in_a_folder_of_names_is_reserved(raw):
-    """Where a file or folder is called after a data set, a model or a condition, others are not."""
+    """Where data sets, models or conditions name files or folders, no other name may collide."""
     params = validate(raw)
     study = params.study
     chosen = {
@@ -258,8 +258,8 @@ def test_every_name_in_a_folder_of_names_is_reserved(raw):
     # What a name ends with where it lies: nothing for a folder, .json for a file, or .STEP.json.
     places = {
         ((path.parent, "".join(path.suffixes)), path.name.partition(".")[0])
-        for one in paths
-        for path in (one, *one.parents)
+        for leaf in paths
+        for path in (leaf, *leaf.parents)
     }
     others = {
         (kind, name)
@@ -357,7 +357,7 @@ def test_a_study_may_be_called_as_a_word_of_yaml(tmp_path, name):
 
 
 def test_dvc_names_a_study(tmp_path):
-    """As `dvc exp run -S study=local` does, and DVC's stages are of it."""
+    """As `dvc exp run -S study=local` does; DVC's stages follow it."""
     from dvc.utils.hydra import apply_overrides
 
     copy_params(tmp_path)

@@ -30,8 +30,8 @@ def test_the_table_of_growth_is_that_of_its_record():
 def test_the_table_of_operations_is_that_of_its_record():
     record = json.loads(operations.RECORD.read_text())
     assert operations.filled(PAGE.read_text(), record) == PAGE.read_text()
-    for one in record["rows"]:
-        assert all(run[operations.OTHERS] < 0.1 * sum(run.values()) for run in one["runs"])
+    for entry in record["rows"]:
+        assert all(run[operations.OTHERS] < 0.1 * sum(run.values()) for run in entry["runs"])
 
 
 def test_aims_are_of_rows_that_are_measured():
@@ -44,7 +44,7 @@ def test_aims_are_of_rows_that_are_measured():
 
 
 def row(task: str, variant: str, seconds: list[float], model: str = "GPT-2") -> dict:
-    runs = [{"seconds": one, "tokens": 100, "peak": 10**6} for one in seconds]
+    runs = [{"seconds": duration, "tokens": 100, "peak": 10**6} for duration in seconds]
     return {"model": model, "task": task, "variant": variant, "runs": runs}
 
 
@@ -70,15 +70,15 @@ def test_a_share_is_of_the_rate_in_the_same_precision():
 def test_every_variant_was_run_as_often():
     for model in capture.MODELS:
         rows = [row for row in RECORD["rows"] if row["model"] == model]
-        found = {(row["task"], row["variant"]) for row in rows}
-        assert found == {
-            (task, one) for task, variants in capture.TASKS.items() for one in variants
+        variants_run = {(row["task"], row["variant"]) for row in rows}
+        assert variants_run == {
+            (task, variant) for task, variants in capture.TASKS.items() for variant in variants
         }
         assert len({len(row["runs"]) for row in rows}) == 1
 
 
 def test_a_run_that_was_stopped_goes_on(monkeypatch, tmp_path):
-    """What is there is not run again; what is not, is, in the order of the table."""
+    """What is missing is run, in the order of the table; nothing is run again."""
     asked = []
 
     class Server:
@@ -92,9 +92,9 @@ def test_a_run_that_was_stopped_goes_on(monkeypatch, tmp_path):
         def close(self):
             pass
 
-    made = {"blocks": 1, "logits": 1, "widest": [2, 3], "vocabulary": 99}
+    facts = {"blocks": 1, "logits": 1, "widest": [2, 3], "vocabulary": 99}
     monkeypatch.setattr(capture, "Server", Server)
-    monkeypatch.setattr(capture, "make", lambda name, folder: dict(made))
+    monkeypatch.setattr(capture, "make", lambda name, folder: dict(facts))
     monkeypatch.setattr(capture, "product_rates", lambda *given: {"float32": 1.0, "bfloat16": 2.0})
     record = {"documents": 2, "threads": 1, "models": {}, "rows": []}
     stopped = capture.runs(record, "GPT-2", ["forward"], 2, "python")
@@ -107,18 +107,18 @@ def test_a_run_that_was_stopped_goes_on(monkeypatch, tmp_path):
     capturing = [("capture", variant) for variant in capture.TASKS["capture"]]
     forward = [("forward", variant) for variant in capture.TASKS["forward"]]
     assert asked == [*capturing, *capturing, *forward[1:]]
-    assert [capture.key_of(one)[1:] for one in record["rows"]] == [*capturing, *forward]
-    assert {len(one["runs"]) for one in record["rows"]} == {2}
+    assert [capture.key_of(entry)[1:] for entry in record["rows"]] == [*capturing, *forward]
+    assert {len(entry["runs"]) for entry in record["rows"]} == {2}
     assert len(record["models"]["GPT-2"]["rates"]) == 2
 
 
 def test_the_scale_of_the_internet_follows_from_the_measured_rates():
     """A card that writes 2 GB/s, a capture at a hundredth of its forward pass."""
-    one = {"model": "M", "variant": "ours fast", "tokens": 10**6}
+    fields = {"model": "M", "variant": "ours fast", "tokens": 10**6}
     rows = [
-        {**one, "task": "forward", "seconds": [0.1]},
-        {**one, "task": "capture", "seconds": [10.0, 10.0, 1.0], "written": 2 * 10**10},
-        {**one, "task": "30 conditions", "seconds": [10.0]},
+        {**fields, "task": "forward", "seconds": [0.1]},
+        {**fields, "task": "capture", "seconds": [10.0, 10.0, 1.0], "written": 2 * 10**10},
+        {**fields, "task": "30 conditions", "seconds": [10.0]},
     ]
     _, _, capturing, evaluating = gpu.scale({"rows": rows}).splitlines()
     # 1e5 tokens/s of 20,000 bytes; a day has 86,400 seconds; 100 Gb/s are 12.5 GB/s.
@@ -148,7 +148,7 @@ def test_the_interval_of_a_slope_holds_it_as_often_as_it_says():
 def test_ten_times_the_documents_take_ten_times_the_time_and_no_more_memory(task):
     row = next(r for r in GROWTH["rows"] if (r["task"], r["axis"]) == (task, "documents"))
     seconds, beyond = (
-        [[one[key] for one in runs] for runs in row["runs"]] for key in ("seconds", "beyond")
+        [[run[key] for run in runs] for runs in row["runs"]] for key in ("seconds", "beyond")
     )
     assert growth.slope(row["sizes"], seconds)[0] == pytest.approx(1, abs=0.1)
     assert growth.slope(row["sizes"], beyond)[0] < 0.1

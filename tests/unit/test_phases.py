@@ -39,7 +39,7 @@ def test_they_fit_on_a_screen():
 
 
 def test_a_study_s_name_is_all_that_they_read_of_it():
-    """Whatever a study has or leaves out, and whatever a person adds: the stages stay."""
+    """The stages stay, whatever a study has or leaves out and whatever anyone adds."""
     assert set(re.findall(r"\$\{([^}]*)\}", dvc_yaml())) == {"study"}
     assert not set(STAGES) & {*KINDS}
     assert not [kind for kind in KINDS if f"measurements/{kind}" in dvc_yaml()]
@@ -66,7 +66,7 @@ def test_what_people_write_is_what_the_first_stage_reads():
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory):
-    """DVC's own reading of the stages, with a small study of which most is left out."""
+    """DVC's own reading of the stages, for a small study that leaves most out."""
     folder = tmp_path_factory.mktemp("repository")
     shutil.copy(PROJECT / "dvc.yaml", folder)
     copy_params(folder)
@@ -82,18 +82,18 @@ def test_dvc_reads_them_for_a_small_study(repository):
     assert sorted(names) == sorted(f"{name}@mine" for name in STAGES)
     assert len(repository.index.graph) == len(STAGES), "no two make one thing, and there is no ring"
     root = Path(repository.root_dir)
-    made = {str(Path(out.fs_path).relative_to(root)) for out in repository.index.outs}
-    below = {name for name in made if name.startswith("data/studies/")}
+    outputs = {str(Path(out.fs_path).relative_to(root)) for out in repository.index.outs}
+    below = {name for name in outputs if name.startswith("data/studies/")}
     assert below and all(name.startswith("data/studies/mine/") for name in below)
-    assert "data/studies/mine/metrics.json" in made
+    assert "data/studies/mine/metrics.json" in outputs
 
 
 def test_dvc_runs_them_in_the_order_of_the_workflow(repository):
-    """What a phase reads is made by an earlier one; the first stage comes before all."""
-    made: set[str] = set()
+    """An earlier phase makes what a phase reads; the first stage precedes all."""
+    paths: set[str] = set()
     for name, phase in PHASES.items():
-        assert set(phase.reads) <= made, name
-        made |= set(phase.makes)
+        assert set(phase.reads) <= paths, name
+        paths |= set(phase.makes)
     graph = repository.index.graph
     first = next(stage for stage in graph if stage.name == "check@mine")
     assert len(graph.pred[first]) == len(PHASES), "each reads its part of what it writes"
@@ -152,8 +152,8 @@ def test_a_further_measurement_needs_no_stage():
 
 
 def steps_of_rules() -> dict[str, set[str]]:
-    """The steps that rules run, by rule, as the rules' text has them."""
-    found: dict[str, set[str]] = {}
+    """The steps that rules run, by rule, read from the rules' text."""
+    by_rule: dict[str, set[str]] = {}
     for path in RULES:
         for block in re.split(r"(?m)^\s*(?:use )?rule\b", path.read_text(encoding="utf-8"))[1:]:
             if name := re.match(r" (\w+)", block):
@@ -162,8 +162,8 @@ def steps_of_rules() -> dict[str, set[str]]:
                 names = list(DOCUMENTS) if "name:\n            document\n" in block else []
             steps = re.findall(r'job\(\s*"posenc\.steps\.(\w+) ', block)
             for rule in names:
-                found.setdefault(rule, set()).update(steps)
-    return found
+                by_rule.setdefault(rule, set()).update(steps)
+    return by_rule
 
 
 def test_a_command_is_of_the_phase_whose_rules_run_it():

@@ -90,14 +90,14 @@ class Read(BaseException):
 
 def section_that_is_read(module: str, config: Path, monkeypatch):
     """The section of its ``--config`` that a command reads, as it reads it."""
-    function, found = importlib.import_module(module).main, []
+    function, sections = importlib.import_module(module).main, []
     # A command made by another module looks the function up there.
     home = inspect.getmodule(function.__code__)
 
     def read(path, section):
         value = read_section(path, section)
         if path == config:
-            found.append(value)
+            sections.append(value)
             raise Read
         return value
 
@@ -113,7 +113,7 @@ def section_that_is_read(module: str, config: Path, monkeypatch):
     ]
     with pytest.raises(Read):
         function(**{name: given.get(name, Path("absent")) for name in required})
-    return found[0]
+    return sections[0]
 
 
 @pytest.mark.parametrize("study", ["default", "local", "real"])
@@ -129,7 +129,7 @@ def test_every_file_is_the_section_of_the_command_that_reads_it(study, monkeypat
             read.add(str(config.relative_to(configs.CONFIG)))
             for module in modules.split():
                 section = section_that_is_read(module, config, monkeypatch)
-                # Nothing is left out, and nothing is added: the file is all that the job is given.
+                # Nothing is left out or added: the file is all that the job is given.
                 given = json.loads(config.read_text())
                 assert json.loads(section.model_dump_json()) == given, config
                 kinds.add(pattern)
@@ -172,7 +172,7 @@ def test_the_jobs_of_a_study_are_its_runs(raw):
     said, written = dict(values["page/study.json"]["study"]), raw["studies"]["default"]
     own = written.pop("evaluations")["smollm2"]
     assert said.pop("evaluations")["smollm2"] == {"sweeps": [], **own}
-    # What it chose is said in full, beside it.
+    # Its choice is spelled out beside it.
     assert written.pop("documents") == study.documents
     left_out = {
         "name": "default",
@@ -184,7 +184,7 @@ def test_the_jobs_of_a_study_are_its_runs(raw):
     evaluated = values["evaluations/smollm2.json"]
     assert list(evaluated["units"]) == [*study.conditions, *own["evaluated"]]
     assert evaluated["documents"] == own["documents"]
-    # 160 tokens are not beyond what it reads.
+    # 160 tokens do not exceed what it reads.
     assert evaluated["long"] == {} and values["evaluations/decoder.json"]["long"]
 
 
@@ -240,7 +240,7 @@ def test_each_command_has_a_file_that_says_what_its_code_is(raw):
 
 
 def test_what_people_write_is_a_part_of_the_phases_that_show_it(raw):
-    """An edit of a text reaches DVC's stages of these alone."""
+    """Editing a text reaches only these stages of DVC's."""
     values = {
         str(path.relative_to(configs.CONFIG)): v for path, v in configs.sections(validate(raw))
     }

@@ -52,9 +52,9 @@ def test_a_model_that_leaves_positions_out_is_the_one_without_them(model, is_rea
     with applied(model, Condition(position="zero")):
         zero = model(ids).logits
     with savings.without(model):
-        found = model(ids).logits
-    torch.testing.assert_close(found, zero, rtol=0, atol=1e-6)
-    assert (found - intact).abs().max() > 0.1
+        logits = model(ids).logits
+    torch.testing.assert_close(logits, zero, rtol=0, atol=1e-6)
+    assert (logits - intact).abs().max() > 0.1
     assert torch.equal(model(ids).logits, intact)
 
 
@@ -72,7 +72,7 @@ def test_each_way_gives_the_logits_of_the_whole_prompt(model):
 
 
 def test_a_cache_that_does_not_serve_stops_the_benchmark(monkeypatch):
-    """Keys that are turned by one token too few, and a model that the offset still reaches."""
+    """Keys turned by one token too few, and a model that the offset still reaches."""
     model, ids = llama(), torch.tensor([IDS])
     turn = savings.taking
     monkeypatch.setattr(savings, "OFFSET", 7)
@@ -88,9 +88,9 @@ def test_a_cache_that_does_not_serve_stops_the_benchmark(monkeypatch):
     monkeypatch.setattr(savings, "without", lambda model: torch.no_grad())
     with torch.inference_mode(), pytest.raises(ValueError, match="without positions, logits"):
         savings.check(savings.differences(model, ids, PASSAGE), "exact")
-    found = {"kept": 0.0, "whole": 1e-7, "unturned": 1e-7}
+    differences = {"kept": 0.0, "whole": 1e-7, "unturned": 1e-7}
     with pytest.raises(ValueError, match="positions do nothing"):
-        savings.check(found, "exact")
+        savings.check(differences, "exact")
 
 
 def test_turns_are_timed_after_one_that_warms_up_and_every_other_one_backwards(monkeypatch):
@@ -100,17 +100,17 @@ def test_turns_are_timed_after_one_that_warms_up_and_every_other_one_backwards(m
     def takes(name: str, seconds: float):
         def run() -> None:
             order.append(name)
-            # What is first in a turn takes twice as long.
+            # The first in a turn takes twice as long.
             clock[0] += seconds * (2 if len(order) % 2 else 1)
 
         return run
 
     runs = {"intact": takes("intact", 3.0), "kept": takes("kept", 1.0)}
-    found = savings.timed(runs, 3)
+    timings = savings.timed(runs, 3)
     assert order == ["intact", "kept", "kept", "intact"] * 2
     backwards, forwards = {"intact": 3.0, "kept": 2.0}, {"intact": 6.0, "kept": 1.0}
-    assert found == [backwards, forwards, backwards]
-    assert savings.ratios(found, "kept") == [1.5, 6.0, 1.5]
+    assert timings == [backwards, forwards, backwards]
+    assert savings.ratios(timings, "kept") == [1.5, 6.0, 1.5]
 
 
 @pytest.mark.parametrize("count", [6, 7, 12, 25])
@@ -146,7 +146,7 @@ def test_the_kept_file_passes_its_controls(row):
 
 
 def test_a_fit_is_timed_by_its_steps_without_evaluations_and_each_mask_alone(monkeypatch):
-    """A closed form takes a second a document; a token of a padded batch three; the rest ten."""
+    """A closed form takes 1 s a document, a token of a padded batch 3 s, the rest 10 s."""
     clock = [0.0]
     documents = [[1] * 10, [1] * 20, [1] * 60]
 
@@ -167,11 +167,14 @@ def test_a_fit_is_timed_by_its_steps_without_evaluations_and_each_mask_alone(mon
     monkeypatch.setattr(masks, "fit", fit)
     closed = {name: MASKS[name] for name in masks.CLOSED}
     for seed in range(3):
-        found = masks.round_of(None, documents, closed, MASKS[masks.FITTED], 4, seed)
-        whole = sum(max(map(len, one)) for one in masks.batches(MASKS[masks.FITTED], documents))
+        seconds = masks.round_of(None, documents, closed, MASKS[masks.FITTED], 4, seed)
+        whole = sum(
+            max(map(len, drawn_batch))
+            for drawn_batch in masks.batches(MASKS[masks.FITTED], documents)
+        )
         expected = {"closed_4": 4, "closed_16": 16, "closed_64": 64, masks.FITTED: 6 * whole}
-        assert found == pytest.approx(expected)
-        assert masks.ratios({"runs": [found]}, "closed_4") == pytest.approx([1.5 * whole])
+        assert seconds == pytest.approx(expected)
+        assert masks.ratios({"runs": [seconds]}, "closed_4") == pytest.approx([1.5 * whole])
 
 
 def test_batches_are_those_that_the_fit_draws(monkeypatch):
@@ -179,7 +182,7 @@ def test_batches_are_those_that_the_fit_draws(monkeypatch):
 
     def loss(parameters, data, batch):
         seen.append(batch)
-        return sum(one.sum() for one in parameters.parameters())
+        return sum(parameter.sum() for parameter in parameters.parameters())
 
     monkeypatch.setattr(mask_fitting, "_loss", loss)
     source = MASKS[masks.FITTED].model_copy(update={"steps": 7, "validate_steps": 7, "seed": 3})
@@ -190,10 +193,10 @@ def test_batches_are_those_that_the_fit_draws(monkeypatch):
 
 def test_what_masks_read_follows_from_their_parameters():
     closed, documents = {"closed_4": MASKS["closed_4"]}, [[1] * 10, [1] * 30] * 2
-    made = masks.facts(closed, MASKS[masks.FITTED], documents)
-    assert made["closed_4"] == {"tokens": 80, "forward": 4, "backward": 0}
+    facts = masks.facts(closed, MASKS[masks.FITTED], documents)
+    assert facts["closed_4"] == {"tokens": 80, "forward": 4, "backward": 0}
     # 80 steps of two documents: each of the four comes forty times.
-    assert made[masks.FITTED] == {"tokens": 3200, "forward": 160, "backward": 160}
+    assert facts[masks.FITTED] == {"tokens": 3200, "forward": 160, "backward": 160}
 
 
 def test_the_kept_masks_are_those_of_the_parameters():
@@ -206,14 +209,14 @@ def test_the_kept_masks_are_those_of_the_parameters():
         assert isinstance(MASKS[name], ClosedFormMask)
         assert COST["masks"][name]["forward"] == MASKS[name].documents
         assert savings.middle(masks.ratios(COST, name))[1] > 1
-    # What the page says of four documents: less than a step.
+    # As the page says, four documents: less than a step.
     assert savings.middle(masks.ratios(COST, "closed_4"))[1] > COST["steps"]
 
 
 def test_texts_are_whole_reviews_end_to_end_in_lengths_like_those_of_reviews(tmp_path):
     tokenizer = train_bpe(["the film was a good film, not a bad one"], 300)
     tokenizer.save(str(tmp_path / "tokenizer.json"))
-    made = masks.texts(tmp_path, 5)
-    assert [len(ids) for ids in made] == [len(ids) for ids in documents_of(5, 2)]
-    said = tokenizer.decode(list(itertools.chain(*made)))
+    texts = masks.texts(tmp_path, 5)
+    assert [len(ids) for ids in texts] == [len(ids) for ids in documents_of(5, 2)]
+    said = tokenizer.decode(list(itertools.chain(*texts)))
     assert " begins when " in said and "Grade " in said

@@ -1,4 +1,4 @@
-"""Sinusoids, signals and what can be read off a table: against identities and planted cases."""
+"""Sinusoids, signals and what a table reveals, against identities and planted cases."""
 
 from __future__ import annotations
 
@@ -101,11 +101,11 @@ def test_toeplitz_share_is_the_r2_of_a_mean_for_each_offset(rows, seed):
             if i != j:
                 groups.setdefault(j - i, []).append(matrix[i, j])
     entries = np.concatenate(list(groups.values()))
-    within = sum(len(one) * np.var(one) for one in groups.values())
+    within = sum(len(group) * np.var(group) for group in groups.values())
     share = geometry.toeplitz_share(matrix)
     assert share == pytest.approx(1 - within / (len(entries) * entries.var()), abs=1e-10)
     assert geometry.toeplitz_share(5 - 3 * matrix) == pytest.approx(share, abs=1e-9)
-    # The diagonal has no say.
+    # The diagonal is ignored.
     assert geometry.toeplitz_share(matrix + 1e3 * np.eye(rows)) == pytest.approx(share, abs=1e-6)
     means = geometry.offset_means(matrix)
     assert means[rows - 1] == pytest.approx(np.trace(matrix) / rows)
@@ -134,9 +134,9 @@ def test_toeplitz_share_says_where_there_is_none(matrix):
 @given(**SIZES)
 def test_cosines_are_scikit_learn_s(rows, d_model, seed):
     table = drawn(rows, d_model, seed)
-    found = geometry.cosine_map(table)
-    np.testing.assert_allclose(found, cosine_similarity(table), atol=1e-12)
-    assert np.abs(found).max() <= 1
+    cosines = geometry.cosine_map(table)
+    np.testing.assert_allclose(cosines, cosine_similarity(table), atol=1e-12)
+    assert np.abs(cosines).max() <= 1
     table[1] = 0
     with pytest.raises(ValueError, match="row 1 is zero"):
         geometry.cosine_map(table)
@@ -147,30 +147,30 @@ def test_cosines_are_scikit_learn_s(rows, d_model, seed):
 def test_spectrum_keeps_the_energy_of_each_column(rows, d_model, seed):
     """Parseval, and the transform written out."""
     table = drawn(rows, d_model, seed)
-    found = geometry.spectrum(table)
-    np.testing.assert_allclose(found.power.sum(axis=0), np.square(table).sum(axis=0), rtol=1e-9)
+    spectrum = geometry.spectrum(table)
+    np.testing.assert_allclose(spectrum.power.sum(axis=0), np.square(table).sum(axis=0), rtol=1e-9)
     k, p = np.arange(rows // 2 + 1), np.arange(rows)
     waves = np.exp(-2j * np.pi * np.outer(k, p) / rows)
-    np.testing.assert_allclose(found.amplitudes, np.abs(waves @ table), atol=1e-9)
-    np.testing.assert_allclose(found.frequencies, k / rows)
-    assert found.power.shape == (rows // 2 + 1, d_model)
+    np.testing.assert_allclose(spectrum.amplitudes, np.abs(waves @ table), atol=1e-9)
+    np.testing.assert_allclose(spectrum.frequencies, k / rows)
+    assert spectrum.power.shape == (rows // 2 + 1, d_model)
 
 
 @pytest.mark.parametrize("cycles", [1, 7, 32])
 def test_a_pure_sine_lands_in_one_bin(cycles):
     rows = 64
     wave = np.cos(2 * np.pi * cycles * np.arange(rows) / rows)[:, None]
-    found = geometry.spectrum(wave + 5)
-    others = np.delete(found.amplitudes[:, 0], [0, cycles])
+    spectrum = geometry.spectrum(wave + 5)
+    others = np.delete(spectrum.amplitudes[:, 0], [0, cycles])
     assert np.abs(others).max() < 1e-10
-    assert found.peaks.tolist() == [cycles]
-    assert found.amplitudes[0, 0] == pytest.approx(5 * rows)
-    assert found.median_frequency() == cycles / rows
+    assert spectrum.peaks.tolist() == [cycles]
+    assert spectrum.amplitudes[0, 0] == pytest.approx(5 * rows)
+    assert spectrum.median_frequency() == cycles / rows
 
 
 def test_median_frequency_of_white_noise_is_in_the_middle():
-    found = geometry.spectrum(generator().normal(size=(512, 400)))
-    assert found.median_frequency() == pytest.approx(0.25, abs=0.004)
+    spectrum = geometry.spectrum(generator().normal(size=(512, 400)))
+    assert spectrum.median_frequency() == pytest.approx(0.25, abs=0.004)
     with pytest.raises(ValueError, match="no column changes"):
         geometry.spectrum(np.ones((8, 2))).median_frequency()
 
@@ -179,12 +179,12 @@ def test_median_frequency_of_white_noise_is_in_the_middle():
 @given(**SIZES, bands=st.integers(1, 12))
 def test_amplitudes_by_band_are_relative_to_the_columns_largest(rows, d_model, seed, bands):
     table = drawn(rows, d_model, seed)
-    edges, found = geometry.spectrum(table).by_band(bands)
+    edges, amplitudes = geometry.spectrum(table).by_band(bands)
     power = np.square(np.abs(np.fft.rfft(table, axis=0)))  # [frequencies, d_model]
     power[1 : (rows + 1) // 2] *= 2  # all but 0 and the highest of an even length
     parts = itertools.pairwise(edges)
     expected = np.sqrt([power[low:high].mean(axis=0) for low, high in parts])
-    np.testing.assert_allclose(found, expected / expected.max(axis=0), atol=1e-9)
+    np.testing.assert_allclose(amplitudes, expected / expected.max(axis=0), atol=1e-9)
 
 
 @QUICK
@@ -244,8 +244,8 @@ def out_of_fold(table: np.ndarray, folds: int, rng: np.random.Generator) -> floa
 @pytest.mark.parametrize("d_model", [3, 60])
 def test_absolute_error_is_that_of_least_squares_written_out(d_model):
     table = drawn(40, d_model, seed=2) + np.linspace(0, 3, 40)[:, None]
-    found = regression.absolute_error(table, 5, generator(3))
-    assert found == pytest.approx(out_of_fold(table, 5, generator(3)), abs=1e-9)
+    error = regression.absolute_error(table, 5, generator(3))
+    assert error == pytest.approx(out_of_fold(table, 5, generator(3)), abs=1e-9)
 
 
 def test_a_planted_position_is_read_without_error():
@@ -306,7 +306,7 @@ def test_pairs_are_different_and_none_is_drawn_twice(monkeypatch):
 
 
 def test_labels_that_nothing_tells_are_at_chance():
-    """Positions of no pair share a vector with those of another: nothing can be learned."""
+    """No pair shares a vector with another pair: nothing can be learned."""
     errors = []
     for seed in range(5):
         table = generator(seed).normal(size=(2000, 5))
@@ -316,31 +316,31 @@ def test_labels_that_nothing_tells_are_at_chance():
 
 def test_a_random_table_has_the_shape_and_the_deviation():
     table = drawn(300, 50, 0)
-    found = regression.random_like(table, generator(5))
-    assert found.shape == table.shape
-    assert found.std() == pytest.approx(table.std(), rel=0.02)
-    assert stats.kstest(found.ravel() / table.std(), "norm").pvalue > 0.01
+    random_table = regression.random_like(table, generator(5))
+    assert random_table.shape == table.shape
+    assert random_table.std() == pytest.approx(table.std(), rel=0.02)
+    assert stats.kstest(random_table.ravel() / table.std(), "norm").pvalue > 0.01
 
 
 def test_errors_of_repeats_are_of_a_table_and_of_a_random_one():
     options = {"pairs": 100, "folds": 3, "repeats": 2, "seed": 5}
     table = sinusoid.sinusoidal(40, 12)
-    one, ten = (regression.repeated_errors(k * table, **options) for k in (1, 10))
-    assert {len(values) for kinds in one.values() for values in kinds.values()} == {2}
-    # What is divided by its standard deviation does not know its scale.
+    errors, scaled = (regression.repeated_errors(k * table, **options) for k in (1, 10))
+    assert {len(values) for kinds in errors.values() for values in kinds.values()} == {2}
+    # Dividing by the standard deviation removes the scale.
     for name in ("table", "control"):
         unit = "relative_unit_deviation"
-        np.testing.assert_allclose(one[name][unit], ten[name][unit], atol=1e-9)
-    assert max(one["table"]["relative"]) < min(one["control"]["relative"])
+        np.testing.assert_allclose(errors[name][unit], scaled[name][unit], atol=1e-9)
+    assert max(errors["table"]["relative"]) < min(errors["control"]["relative"])
 
 
 def test_what_should_hold_of_sinusoids_holds_of_them_alone():
-    found = sinusoid.identities(sinusoid.sinusoidal(40, 12))
+    identities = sinusoid.identities(sinusoid.sinusoidal(40, 12))
     names = ("shift_residual", "squared_norm_residual", "gram_toeplitz_residual")
-    assert max(found[name] for name in names) < 1e-11
-    assert found["shifts"] == [1, 2, 4, 8, 16, 32]
+    assert max(identities[name] for name in names) < 1e-11
+    assert identities["shifts"] == [1, 2, 4, 8, 16, 32]
     of_pairs = {"shortest": 2 * np.pi, "longest": 2 * np.pi * 10_000 ** (10 / 12)}
-    assert found["wavelengths"] == pytest.approx({"unit": "tokens", **of_pairs})
+    assert identities["wavelengths"] == pytest.approx({"unit": "tokens", **of_pairs})
     other = sinusoid.identities(generator().normal(size=(40, 12)))
     assert min(other[name] for name in names) > 0.1
 

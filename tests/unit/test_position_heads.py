@@ -39,7 +39,7 @@ def generator(seed: int = 0) -> np.random.Generator:
 
 
 def pairs(n: int, causal: bool) -> list[tuple[int, int]]:
-    """Those that a mask by distance is fitted to."""
+    """Where a mask by distance is fitted."""
     return [(i, j) for i in range(n) for j in range(1, n) if j <= i or not causal]
 
 
@@ -51,22 +51,22 @@ def test_the_mask_is_that_of_least_squares(causal):
     design = np.zeros((len(seen), len(distances) + n))
     for row, (i, j) in enumerate(seen):
         design[row, distances.index(i - j)] = design[row, len(distances) + i] = 1
-    found = distance_parts(scores, causal=causal)
+    parts = distance_parts(scores, causal=causal)
     for head, own in enumerate(scores):
         values = np.array([own[pair] for pair in seen])
         fitted = design @ np.linalg.lstsq(design, values, rcond=None)[0]
         means = {i: np.mean([own[i, j] for k, j in seen if k == i]) for i, _ in seen}
         total = sum((own[i, j] - means[i]) ** 2 for i, j in seen)
-        assert found.share[head] == pytest.approx(1 - np.sum((values - fitted) ** 2) / total)
-        assert found.deviation[head] == pytest.approx(np.sqrt(total / len(seen)))
+        assert parts.share[head] == pytest.approx(1 - np.sum((values - fitted) ** 2) / total)
+        assert parts.deviation[head] == pytest.approx(np.sqrt(total / len(seen)))
         # What differs between keys of a query is fitted alike; what all of a query have is free.
         by_query: dict[int, list[float]] = {}
         for (i, j), value in zip(seen, fitted, strict=True):
-            mask = found.curve[head, distances.index(i - j)]
+            mask = parts.curve[head, distances.index(i - j)]
             by_query.setdefault(i, []).append(value - mask)
         for differences in by_query.values():
             np.testing.assert_allclose(differences, differences[0], atol=1e-10)
-        assert np.mean([found.curve[head, distances.index(i - j)] for i, j in seen]) == (
+        assert np.mean([parts.curve[head, distances.index(i - j)] for i, j in seen]) == (
             pytest.approx(0, abs=1e-12)
         )
 
@@ -79,16 +79,16 @@ def test_a_mask_is_found_under_what_softmax_does_not_see(causal):
     scores = curve[distance + n] + 9 * rng.normal(size=(n, 1))
     with_first = scores.copy()
     with_first[:, 0] += 3
-    found = distance_parts(np.stack([scores, with_first]), causal=causal)
-    np.testing.assert_allclose(found.share, 1, atol=1e-12)
-    np.testing.assert_allclose(found.first, [0, 3], atol=1e-10)
+    parts = distance_parts(np.stack([scores, with_first]), causal=causal)
+    np.testing.assert_allclose(parts.share, 1, atol=1e-12)
+    np.testing.assert_allclose(parts.first, [0, 3], atol=1e-10)
     low = 0 if causal else 1 - n
-    planted = curve[low + n : low + n + found.curve.shape[1]]
-    for own in found.curve:
+    planted = curve[low + n : low + n + parts.curve.shape[1]]
+    for own in parts.curve:
         np.testing.assert_allclose(np.ptp(own - planted), 0, atol=1e-10)
     # In exact arithmetic, the pattern of the mask and the first key is that of the scores.
-    mask = found.curve[1][distance.clip(low, found.curve.shape[1] + low - 1) - low]
-    mask[:, 0] += found.first[1]
+    mask = parts.curve[1][distance.clip(low, parts.curve.shape[1] + low - 1) - low]
+    mask[:, 0] += parts.first[1]
     blocked = np.where((distance < 0) & causal, -np.inf, 0)
     last = slice(1, n - 1)  # b is not known at the distance that the first key alone has
     np.testing.assert_allclose(
@@ -101,12 +101,12 @@ def test_a_mask_is_found_under_what_softmax_does_not_see(causal):
 def test_scores_that_know_no_distance_or_no_position():
     scores = generator(2).normal(size=(3, 60, 60))
     scores[2] = generator(3).normal(size=(60, 1))
-    found = distance_parts(scores, causal=True)
-    np.testing.assert_allclose(found.share[:2], 2 / 60, atol=0.02)
-    assert np.isnan(found.share[2]) and found.deviation[2] == pytest.approx(0, abs=1e-12)
+    parts = distance_parts(scores, causal=True)
+    np.testing.assert_allclose(parts.share[:2], 2 / 60, atol=0.02)
+    assert np.isnan(parts.share[2]) and parts.deviation[2] == pytest.approx(0, abs=1e-12)
     with pytest.raises(ValueError, match="too few"):
         distance_parts(scores[:, :3, :3], causal=True)
-    # The future of a causal head is not read; what is seen must be finite.
+    # A causal head's future is not read; what it sees must be finite.
     scores[0, 0, 5] = np.inf
     distance_parts(scores, causal=True)
     scores[0, 5, 1] = np.nan
@@ -118,10 +118,13 @@ def test_scores_that_know_no_distance_or_no_position():
 def test_each_head_has_its_own_unit():
     scores = generator(4).normal(size=(4, 12, 12))
     units = np.array([1.0, 1e-100, 1e40, 0.0])[:, None, None]
-    found, alone = (distance_parts(one, causal=True) for one in (scores * units, scores))
-    np.testing.assert_allclose(found.share[:3], alone.share[:3], rtol=1e-9)
-    assert np.isnan(found.share[3]) and found.deviation[3] == 0
-    np.testing.assert_allclose(found.curve, alone.curve * units[:, 0], rtol=1e-9)
+    parts, alone = (
+        distance_parts(attention_scores, causal=True)
+        for attention_scores in (scores * units, scores)
+    )
+    np.testing.assert_allclose(parts.share[:3], alone.share[:3], rtol=1e-9)
+    assert np.isnan(parts.share[3]) and parts.deviation[3] == 0
+    np.testing.assert_allclose(parts.curve, alone.curve * units[:, 0], rtol=1e-9)
 
 
 def test_the_steepest_heads_are_those_whose_mask_varies_most():
@@ -192,12 +195,12 @@ def file(network, tmp_path):
 
 
 def test_heads_look_where_those_of_the_library_do(network, file, tmp_path):
-    found = measured(tmp_path, section(file))
+    measurement = measured(tmp_path, section(file))
     with torch.no_grad():
         ids = torch.zeros(1, PARAMETERS.rows, dtype=torch.long)
         patterns = network(ids, output_attentions=True).attentions[0][0].double().numpy()
     t = PARAMETERS.offsets
-    for head, pattern in zip(found["heads"], patterns, strict=False):  # of the first layer
+    for head, pattern in zip(measurement["heads"], patterns, strict=False):  # of the first layer
         assert head["layer"] == 0
         assert head["first_mass"] == pytest.approx(pattern[:, 0].mean(), abs=1e-6)
         mass = [pattern.diagonal(-back)[t - back :].mean() for back in range(t, -1, -1)]
@@ -206,11 +209,13 @@ def test_heads_look_where_those_of_the_library_do(network, file, tmp_path):
 
 
 def test_each_head_by_hand(network, file, tmp_path):
-    found, tensors, n = measured(tmp_path, section(file)), parts_of(network), PARAMETERS.rows
-    assert (found["n_layers"], found["n_heads"], found["rows"]) == (LAYERS, HEADS, n)
-    assert found["is_causal"] and found["run"] == {"matrix": "it"}
-    for one in found["heads"]:
-        stem, own = f"h.{one['layer']}", slice(4 * one["head"], 4 * one["head"] + 4)
+    measurement, tensors, n = measured(tmp_path, section(file)), parts_of(network), PARAMETERS.rows
+    assert (measurement["n_layers"], measurement["n_heads"], measurement["rows"]) == (
+        LAYERS, HEADS, n
+    )  # fmt: skip
+    assert measurement["is_causal"] and measurement["run"] == {"matrix": "it"}
+    for head in measurement["heads"]:
+        stem, own = f"h.{head['layer']}", slice(4 * head["head"], 4 * head["head"] + 4)
         x = tensors["wpe.weight"][:n].astype(float)
         x = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
         x = x * tensors[f"{stem}.ln_1.weight"] + tensors[f"{stem}.ln_1.bias"]
@@ -219,11 +224,11 @@ def test_each_head_by_hand(network, file, tmp_path):
             for kind in ("query", "key")
         )
         parts = distance_parts((query[:, own] @ key[:, own].T / 2)[None], causal=True)
-        assert one["deviation"] == pytest.approx(parts.deviation[0])
-        assert one["distance_share"] == pytest.approx(parts.share[0])
-        assert one["first_score"] == pytest.approx(parts.first[0])
-        np.testing.assert_allclose(one["distances"]["bias"], parts.curve[0], atol=6e-4)
-        assert one["distances"]["from"] == 0
+        assert head["deviation"] == pytest.approx(parts.deviation[0])
+        assert head["distance_share"] == pytest.approx(parts.share[0])
+        assert head["first_score"] == pytest.approx(parts.first[0])
+        np.testing.assert_allclose(head["distances"]["bias"], parts.curve[0], atol=6e-4)
+        assert head["distances"]["from"] == 0
 
 
 def test_null_tables_have_what_a_table_has_but_its_order():
@@ -246,8 +251,8 @@ def test_null_tables_have_what_a_table_has_but_its_order():
 
 
 def test_a_null_is_the_measurement_of_another_table(network, file, tmp_path):
-    """Each statistic is that of a file whose table is the one drawn."""
-    found = measured(tmp_path, section(file))
+    """Each statistic is that of a file with the drawn table."""
+    measurement = measured(tmp_path, section(file))
     table = parts_of(network)["wpe.weight"][: PARAMETERS.rows].astype(float)
     for name, tables in null_tables(table, PARAMETERS.null_draws, PARAMETERS.seed).items():
         draws = []
@@ -255,7 +260,7 @@ def test_a_null_is_the_measurement_of_another_table(network, file, tmp_path):
             path = tmp_path / f"{name}{number}.safetensors"
             save_file({**parts_of(network), "wpe.weight": drawn}, path)
             draws.append(measured(tmp_path, section(path))["heads"])
-        for place, head in enumerate(found["heads"]):
+        for place, head in enumerate(measurement["heads"]):
             offsets = [heads[place]["profile"]["mean_offset"] for heads in draws]
             shares = [heads[place]["distance_share"] for heads in draws]
             waves = [heads[place]["pairs"][0]["share"] for heads in draws]
@@ -268,14 +273,14 @@ def test_a_null_is_the_measurement_of_another_table(network, file, tmp_path):
             ):
                 expected = {"mean": np.mean(values), "least": min(values), "most": max(values)}
                 assert head["nulls"][name][key] == pytest.approx(expected)
-        null = found["near"]["nulls"][name]
+        null = measurement["near"]["nulls"][name]
         offsets = [[head["profile"]["mean_offset"] for head in heads] for heads in draws]
         near = [sum(abs(offset) <= PARAMETERS.near for offset in own) for own in offsets]
         assert null["heads"] == {"mean": np.mean(near), "least": min(near), "most": max(near)}
         nearest = [min(own[:HEADS], key=abs) for own in offsets]
         assert null["nearest"]["mean"] == pytest.approx(np.mean(nearest))
         waves = [np.median([head["pairs"][0]["share"] for head in heads]) for heads in draws]
-        assert found["waves"]["nulls"][name]["least"] == pytest.approx(min(waves))
+        assert measurement["waves"]["nulls"][name]["least"] == pytest.approx(min(waves))
         medians = [np.median([head["distance_share"] for head in heads]) for heads in draws]
         assert null["distance_share"]["most"] == pytest.approx(max(medians))
 
@@ -304,12 +309,12 @@ def test_a_head_that_reads_the_order_is_near_by_its_table_alone(network, tmp_pat
     path = tmp_path / "planted.safetensors"
     save_file(tensors, path)
     wide = PARAMETERS.model_copy(update={"offsets": 8})
-    one = measured(tmp_path, section(path, n_heads=1), parameters=wide)
-    assert [head["profile"]["peak"] for head in one["heads"]] == [-1] * LAYERS
-    assert all(head["distance_share"] > 0.9 for head in one["heads"])
-    assert one["near"]["heads"] == LAYERS
-    assert one["near"]["nearest"] == one["heads"][0]["profile"]["mean_offset"]
-    for null in one["near"]["nulls"].values():
+    measurement = measured(tmp_path, section(path, n_heads=1), parameters=wide)
+    assert [head["profile"]["peak"] for head in measurement["heads"]] == [-1] * LAYERS
+    assert all(head["distance_share"] > 0.9 for head in measurement["heads"])
+    assert measurement["near"]["heads"] == LAYERS
+    assert measurement["near"]["nearest"] == measurement["heads"][0]["profile"]["mean_offset"]
+    for null in measurement["near"]["nulls"].values():
         assert null["heads"]["most"] == 0
         assert null["distance_share"]["most"] < 0.3
 
@@ -319,7 +324,7 @@ def test_a_pair_of_waves_that_is_shifted_is_found_with_its_lag(network, tmp_path
     period, shift, rows = 6, 2, 30
     tensors, angle = parts_of(network), 2 * np.pi * np.arange(POSITIONS) / period
     table = np.zeros((POSITIONS, D), np.float32)
-    # With their negatives, so that the normalisation leaves them waves.
+    # With their negatives, so that they stay waves when normalised.
     table[:, 0], table[:, 1] = np.cos(angle), np.sin(angle)
     table[:, 2:4] = -table[:, :2]
     tensors["wpe.weight"] = table
@@ -335,18 +340,19 @@ def test_a_pair_of_waves_that_is_shifted_is_found_with_its_lag(network, tmp_path
     path = tmp_path / "shifted.safetensors"
     save_file(tensors, path)
     parameters = PARAMETERS.model_copy(update={"rows": rows})
-    one = measured(tmp_path, section(path, n_heads=1), parameters=parameters)
-    for head in one["heads"]:
+    measurement = measured(tmp_path, section(path, n_heads=1), parameters=parameters)
+    for head in measurement["heads"]:
         pair = head["pairs"][0]
         # cos(a + turn) of the key: the wave of the query, as it is two tokens later.
         assert pair["frequency"] == pytest.approx(1 / period, rel=1e-3)
         assert pair["lag"] == pytest.approx(-shift, rel=1e-3) and pair["share"] > 0.95
-    assert one["waves"] == {
+    assert measurement["waves"] == {
         "period": pytest.approx(period, rel=1e-3), "lag": pytest.approx(-shift, rel=1e-3),
-        "share": one["heads"][0]["pairs"][0]["share"], "nulls": one["waves"]["nulls"],
+        "share": measurement["heads"][0]["pairs"][0]["share"],
+        "nulls": measurement["waves"]["nulls"],
         "lags": LAYERS * (abs(pair["lag"]) <= 2), "lags_chance": pytest.approx(LAYERS * 4 / 6),
     }  # fmt: skip
-    assert one["waves"]["nulls"]["shuffled"]["most"] < 0.7
+    assert measurement["waves"]["nulls"]["shuffled"]["most"] < 0.7
 
 
 def test_a_whole_model_gives_the_same_rows(network, file, tmp_path):
@@ -374,16 +380,16 @@ def test_of_an_encoder_both_sides_are_kept(tmp_path):
     BertModel(config).save_pretrained(tmp_path / "model")
     write_checksums(tmp_path / "model/checksums.json", "model.safetensors", "config.json")
     reading = Reading(family="bert", max_tokens=POSITIONS)
-    found = measured(tmp_path, reading=reading, weights=tmp_path / "model")
-    assert not found["is_causal"]
+    measurement = measured(tmp_path, reading=reading, weights=tmp_path / "model")
+    assert not measurement["is_causal"]
     n = PARAMETERS.rows
-    distances = found["heads"][0]["distances"]
+    distances = measurement["heads"][0]["distances"]
     assert distances["from"] == 1 - n and len(distances["bias"]) == 2 * n - 2
 
 
 def test_a_table_alone_is_not_run(file, tmp_path):
-    found = measured(tmp_path, section(file, n_heads=None))
-    assert found["status"] == "not run" and "query and key maps" in found["reason"]
+    measurement = measured(tmp_path, section(file, n_heads=None))
+    assert measurement["status"] == "not run" and "query and key maps" in measurement["reason"]
 
 
 @pytest.mark.parametrize(
@@ -423,64 +429,69 @@ def test_what_does_not_fit_the_heads_is_refused(network, file, tmp_path):
 
 
 def test_numbers_name_the_heads_worth_a_look(file, tmp_path):
-    one = measured(tmp_path, section(file))
-    found = position_heads(one)
-    assert tuple(found) == POSITION_HEADS
-    shares = [head["distance_share"] for head in one["heads"]]
-    assert found["distance_share"] == Number(float(np.median(shares)))
-    assert found["distance_share.least"] == Number(min(shares))
-    first = [head for head in one["heads"] if head["layer"] == 0]
+    measurement = measured(tmp_path, section(file))
+    numbers = position_heads(measurement)
+    assert tuple(numbers) == POSITION_HEADS
+    shares = [head["distance_share"] for head in measurement["heads"]]
+    assert numbers["distance_share"] == Number(float(np.median(shares)))
+    assert numbers["distance_share.least"] == Number(min(shares))
+    first = [head for head in measurement["heads"] if head["layer"] == 0]
     near = min(first, key=lambda head: abs(head["profile"]["mean_offset"]))
-    assert found["near.1.head"] == Number(near["head"])
-    best = max(one["heads"], key=lambda head: head["deviation"] ** 2 * head["distance_share"])
-    assert found["steep.1.layer"] == Number(best["layer"])
-    assert found["steep.1.deviation"] == Number(best["deviation"])
-    null = one["heads"][near["head"]]["nulls"]["gaussian"]["mean_offset"]
-    expected = Number(null["mean"], null["least"], null["most"])
-    assert found["null_gaussian.near.1.offset"] == expected
-    pair = one["heads"][near["head"]]["pairs"][0]
-    assert found["near.1.lag"] == Number(pair["lag"])
-    assert found["near.1.period"] == Number(1 / pair["frequency"])
-    lags = [head["pairs"][0]["lag"] for head in one["heads"]]
-    assert found["waves.lags"] == Number(sum(abs(lag) <= PARAMETERS.near for lag in lags))
-    expected = sum(
-        min(1, 2 * PARAMETERS.near * head["pairs"][0]["frequency"]) for head in one["heads"]
+    assert numbers["near.1.head"] == Number(near["head"])
+    best = max(
+        measurement["heads"], key=lambda head: head["deviation"] ** 2 * head["distance_share"]
     )
-    assert found["waves.lags_chance"].value == pytest.approx(expected)
-    assert found["near.1.distance_share"] == Number(near["distance_share"])
-    assert found["near.heads"] == Number(one["near"]["heads"])
-    flat = [{**head, "distance_share": None} for head in one["heads"][:2]]
-    fewer = position_heads({**one, "heads": flat})
+    assert numbers["steep.1.layer"] == Number(best["layer"])
+    assert numbers["steep.1.deviation"] == Number(best["deviation"])
+    null = measurement["heads"][near["head"]]["nulls"]["gaussian"]["mean_offset"]
+    expected = Number(null["mean"], null["least"], null["most"])
+    assert numbers["null_gaussian.near.1.offset"] == expected
+    pair = measurement["heads"][near["head"]]["pairs"][0]
+    assert numbers["near.1.lag"] == Number(pair["lag"])
+    assert numbers["near.1.period"] == Number(1 / pair["frequency"])
+    lags = [head["pairs"][0]["lag"] for head in measurement["heads"]]
+    assert numbers["waves.lags"] == Number(sum(abs(lag) <= PARAMETERS.near for lag in lags))
+    expected = sum(
+        min(1, 2 * PARAMETERS.near * head["pairs"][0]["frequency"]) for head in measurement["heads"]
+    )
+    assert numbers["waves.lags_chance"].value == pytest.approx(expected)
+    assert numbers["near.1.distance_share"] == Number(near["distance_share"])
+    assert numbers["near.heads"] == Number(measurement["near"]["heads"])
+    flat = [{**head, "distance_share": None} for head in measurement["heads"][:2]]
+    fewer = position_heads({**measurement, "heads": flat})
     assert fewer["near.3.head"] == NotRun("there are fewer heads")
     assert fewer["distance_share"] == NotRun("no head tells positions apart")
 
 
 def test_the_figure_shows_what_has_the_most_heads(file, tmp_path):
-    one = measured(tmp_path, section(file))
+    measurement = measured(tmp_path, section(file))
     lacking = measured(tmp_path, section(file, n_heads=None))
-    small = {**one, "n_layers": 1, "n_heads": 1, "heads": one["heads"][:1], "subject": "small"}
-    made = figure.draw([lacking, small, one], SECTIONS.position_heads, SECTIONS.style)
-    check_texts(made)
-    near = [axes for axes in made.axes if "layer 0, head" in axes.get_title()]
-    panels = [axes for axes in made.axes if axes.lines and axes not in near]
-    assert len(panels) == LAYERS * HEADS and "it" in made.subfigs[0].get_suptitle()
-    for axes, head in zip(near, nearest(one["heads"], 3), strict=True):
+    small = {
+        **measurement, "n_layers": 1, "n_heads": 1, "heads": measurement["heads"][:1],
+        "subject": "small",
+    }  # fmt: skip
+    drawing = figure.draw([lacking, small, measurement], SECTIONS.position_heads, SECTIONS.style)
+    check_texts(drawing)
+    near = [axes for axes in drawing.axes if "layer 0, head" in axes.get_title()]
+    panels = [axes for axes in drawing.axes if axes.lines and axes not in near]
+    assert len(panels) == LAYERS * HEADS and "it" in drawing.subfigs[0].get_suptitle()
+    for axes, head in zip(near, nearest(measurement["heads"], 3), strict=True):
         assert f"head {head['head']}:" in axes.get_title()
         own, shuffled, uniform = (line.get_ydata() for line in axes.lines)
         seen = PARAMETERS.offsets + 1
         assert list(own) == head["profile"]["mass"][:seen]
         assert list(shuffled) == head["nulls"]["shuffled"]["mass"][:seen]
-        assert list(uniform) == one["uniform"][:seen]
-    for axes, head in zip(panels, one["heads"], strict=True):
+        assert list(uniform) == measurement["uniform"][:seen]
+    for axes, head in zip(panels, measurement["heads"], strict=True):
         curve = axes.lines[-1].get_ydata() * head["deviation"]
         np.testing.assert_allclose(curve, head["distances"]["bias"], atol=1e-9)
-    marked = {head["layer"] * HEADS + head["head"] for head in steepest(one["heads"], 3)}
+    marked = {head["layer"] * HEADS + head["head"] for head in steepest(measurement["heads"], 3)}
     colours = [axes.lines[-1].get_color() for axes in panels]
     _, steep, own, *_ = SECTIONS.style.palette
     assert {n for n, colour in enumerate(colours) if colour == steep} == marked
-    looking = {head["head"] for head in nearest(one["heads"], 3)}
+    looking = {head["head"] for head in nearest(measurement["heads"], 3)}
     assert {n for n, colour in enumerate(colours) if colour == own} == looking - marked
-    for axes, head in zip(panels, one["heads"], strict=True):
+    for axes, head in zip(panels, measurement["heads"], strict=True):
         deviation, share = (text.get_text() for text in axes.texts)
         assert deviation == plain_number(float(f"{head['deviation']:.2g}"))
         assert share == f"{head['distance_share']:.2f}"

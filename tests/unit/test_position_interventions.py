@@ -41,7 +41,7 @@ def text(lengths: tuple[int, ...] = LENGTHS, words: int = 40) -> SimpleNamespace
 
 
 def both(parameters: PositionInterventions = PARAMETERS, given: SimpleNamespace | None = None):
-    """Documents of the means, and those that are measured."""
+    """Documents for the means, and the measured ones."""
     return step.drawn(parameters, given or text())
 
 
@@ -53,7 +53,7 @@ def test_means_are_those_of_a_loop(positions, documents, seed):
     generator = np.random.default_rng(seed)
     position = generator.permutation(np.tile(np.arange(positions), documents))
     values = generator.normal(size=(len(position), 3))
-    expected_means = [values[position == one].mean(axis=0) for one in range(positions)]
+    expected_means = [values[position == index].mean(axis=0) for index in range(positions)]
     np.testing.assert_allclose(means_by_position(values, position), expected_means, atol=1e-12)
 
 
@@ -77,8 +77,8 @@ def test_sizes_by_hand():
     effect = np.array([[3.0, 1.0], [-3.0, 1.0]])
     turned = np.array([[0.0, 2.0], [0.0, -2.0]])
     states = np.array([[4.0, 7.0], [-4.0, 7.0]])
-    found = sizes(effect, effect, states)
-    assert found == {"position": 3.0, "offset": 1.0, "states": 4.0, "alignment": 1.0}
+    result = sizes(effect, effect, states)
+    assert result == {"position": 3.0, "offset": 1.0, "states": 4.0, "alignment": 1.0}
     assert sizes(effect, -2 * effect, states)["alignment"] == pytest.approx(-1)
     assert sizes(effect, turned, states)["alignment"] == pytest.approx(0)
     assert sizes(0 * effect, effect, states)["alignment"] is None
@@ -90,9 +90,9 @@ def test_sizes_by_hand():
 @pytest.mark.parametrize("make", [gpt2, bert])
 def test_a_block_returns_what_the_next_one_is_given(make):
     model, documents = make(), both()[1]
-    states = [one[0] for one in packed_states(model, documents)]
-    found = block_output(model, documents, 0, states[0])
-    torch.testing.assert_close(found, states[1], atol=2e-5, rtol=1e-5)
+    states = [states_of_layer[0] for states_of_layer in packed_states(model, documents)]
+    output = block_output(model, documents, 0, states[0])
+    torch.testing.assert_close(output, states[1], atol=2e-5, rtol=1e-5)
     # The model is left as it was.
     torch.testing.assert_close(packed_states(model, documents)[-1][0], states[-1])
     assert len(blocks(model)) == 2
@@ -101,13 +101,13 @@ def test_a_block_returns_what_the_next_one_is_given(make):
 @pytest.mark.parametrize("make", [gpt2, bert])
 def test_taking_a_vector_and_adding_it_again_changes_nothing(make):
     model, documents = make(), both()[1]
-    states = [one[0] for one in packed_states(model, documents)]
+    states = [states_of_layer[0] for states_of_layer in packed_states(model, documents)]
     vector = torch.randn(states[0].shape, generator=torch.Generator().manual_seed(0))
-    found = last_given(model, documents, 1, (states[1] - vector) + vector)
-    torch.testing.assert_close(found, states[-1], atol=1e-4, rtol=1e-4)
+    last = last_given(model, documents, 1, (states[1] - vector) + vector)
+    torch.testing.assert_close(last, states[-1], atol=1e-4, rtol=1e-4)
     lacking = states[1] - block_output(model, documents, 0, states[0] - vector)
-    found = last_given(model, documents, 0, states[0] - vector, lacking)
-    torch.testing.assert_close(found, states[-1], atol=1e-4, rtol=1e-4)
+    last = last_given(model, documents, 0, states[0] - vector, lacking)
+    torch.testing.assert_close(last, states[-1], atol=1e-4, rtol=1e-4)
 
 
 # --- The measurement ------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def library(model, documents, layer=None, given=None, added=None, table=None):
             hooks.append(
                 block.register_forward_hook(lambda _, args, out: out + added[: out.shape[1]])
             )
-    found, outputs = [], []
+    per_document, outputs = [], []
     if layer is not None:
         hooks.append(
             blocks(model)[layer].register_forward_hook(lambda _, args, out: outputs.append(out[0]))
@@ -138,17 +138,17 @@ def library(model, documents, layer=None, given=None, added=None, table=None):
     try:
         with torch.inference_mode():
             for ids in documents:
-                made = model(torch.tensor([ids]), output_hidden_states=True).hidden_states
-                found.append([one[0] for one in made])
+                hidden_states = model(torch.tensor([ids]), output_hidden_states=True).hidden_states
+                per_document.append([state[0] for state in hidden_states])
     finally:
         weight.data = original
         for hook in hooks:
             hook.remove()
-    return found, outputs
+    return per_document, outputs
 
 
 def mean_over(rows: list[torch.Tensor]) -> torch.Tensor:
-    """Means over documents at each position that one has."""
+    """Means over documents, at each position."""
     return torch.stack(
         [
             torch.stack([row[place] for row in rows if len(row) > place]).mean(dim=0)
@@ -182,8 +182,12 @@ def test_interventions_are_those_of_the_library_by_hand(make):
     intact = library(model, documents)[0]
     without = library(model, documents, table=zeros)[0]
     learned = [library(model, calibration)[0], library(model, calibration, table=zeros)[0]]
-    base = judged(model, documents, [one[-1] for one in intact], [one[-1] for one in intact])
-    lost = judged(model, documents, [one[-1] for one in without], [one[-1] for one in intact])
+    base = judged(
+        model, documents, [states[-1] for states in intact], [states[-1] for states in intact]
+    )
+    lost = judged(
+        model, documents, [states[-1] for states in without], [states[-1] for states in intact]
+    )
     close = {"abs": 3e-5, "rel": 1e-3}
     assert result["without"]["distance"]["value"] == pytest.approx(lost[1], **close)
     for layer in range(3):
@@ -194,8 +198,8 @@ def test_interventions_are_those_of_the_library_by_hand(make):
         for name, part in parts.items():
             if layer == 2:
                 lasts = {
-                    "removed": [one[2] - part[: len(one[2])] for one in intact],
-                    "injected": [one[2] + part[: len(one[2])] for one in without],
+                    "removed": [states[2] - part[: len(states[2])] for states in intact],
+                    "injected": [states[2] + part[: len(states[2])] for states in without],
                 }
             else:
                 ends = [
@@ -207,18 +211,18 @@ def test_interventions_are_those_of_the_library_by_hand(make):
                     "injected": library(model, documents, layer, part, table=zeros)[0],
                     "withheld": library(model, documents, layer, -part, back)[0],
                 }
-                lasts = {way: [one[-1] for one in run] for way, run in runs.items()}
+                lasts = {way: [states[-1] for states in run] for way, run in runs.items()}
             assert set(lasts) == set(step.WAYS) & set(entry)
             for way, last in lasts.items():
-                loss, distance = judged(model, documents, last, [one[-1] for one in intact])
-                found = entry[way][name]
-                assert found["distance"]["value"] == pytest.approx(distance, **close)
+                loss, distance = judged(model, documents, last, [states[-1] for states in intact])
+                cell = entry[way][name]
+                assert cell["distance"]["value"] == pytest.approx(distance, **close)
                 if loss is not None:
-                    assert found["delta_nll"]["value"] == pytest.approx(loss - base[0], **close)
-                if found["share"] is not None:
+                    assert cell["delta_nll"]["value"] == pytest.approx(loss - base[0], **close)
+                if cell["share"] is not None:
                     share = (distance / lost[1] if loss is None
                              else (loss - base[0]) / (lost[0] - base[0]))  # fmt: skip
-                    assert found["share"]["value"] == pytest.approx(share, abs=1e-3, rel=1e-3)
+                    assert cell["share"]["value"] == pytest.approx(share, abs=1e-3, rel=1e-3)
                 if name != "own":
                     own = entry[way]["own"]["distance"]["value"]
                     beyond = entry[way][f"beyond_{name}"]["distance"]["value"]
@@ -244,25 +248,25 @@ def test_at_a_decoders_first_block_the_mean_effect_is_its_table():
     shuffled[:positions] = table[np.random.default_rng(0).permutation(positions)]
     mean = table.clone()
     mean[:] = table[:positions].mean(dim=0)
-    intact = [one[-1] for one in library(model, documents)[0]]
+    intact = [states[-1] for states in library(model, documents)[0]]
     for name, other in (("permuted", shuffled), ("offset", mean)):
-        lasts = [one[-1] for one in library(model, documents, table=other)[0]]
+        lasts = [states[-1] for states in library(model, documents, table=other)[0]]
         distance = judged(model, documents, lasts, intact)[1]
-        found = first["injected"][name]["distance"]["value"]
-        assert found == pytest.approx(distance, abs=1e-5)
+        estimate = first["injected"][name]["distance"]["value"]
+        assert estimate == pytest.approx(distance, abs=1e-5)
 
 
 def test_an_encoders_first_effect_goes_through_its_normalisation():
     model, calibration = bert(), both()[0]
     learned = list(step.packs(model, calibration))
-    made = model.embeddings
+    embeddings = model.embeddings
     rows = []
     for ids in calibration:
-        words = made.word_embeddings.weight[ids] + made.token_type_embeddings.weight[0]
-        table = made.position_embeddings.weight[: len(ids)]
-        rows.append((made.LayerNorm(words + table) - made.LayerNorm(words)).detach())
-    found = step.learn(model, learned, 0)[0][0]["own"].taken
-    torch.testing.assert_close(found, mean_over(rows), atol=1e-5, rtol=1e-5)
+        words = embeddings.word_embeddings.weight[ids] + embeddings.token_type_embeddings.weight[0]
+        table = embeddings.position_embeddings.weight[: len(ids)]
+        rows.append((embeddings.LayerNorm(words + table) - embeddings.LayerNorm(words)).detach())
+    mean = step.learn(model, learned, 0)[0][0]["own"].taken
+    torch.testing.assert_close(mean, mean_over(rows), atol=1e-5, rtol=1e-5)
 
 
 def still() -> GPT2LMHeadModel:
@@ -292,7 +296,7 @@ D_MODEL, PERIOD, USED = 20, 4, 1
 
 
 def copier() -> GPT2LMHeadModel:
-    """Three blocks, of which the one in the middle copies the token of a period ago.
+    """Three blocks; the middle one copies the token of a period ago.
 
     It finds it by a wave of position alone; the others do nothing. Features 0 to 15 are the token;
     16 and 17 are the wave; the last two balance it.
@@ -340,7 +344,7 @@ def test_position_that_one_layer_uses_is_needed_there_alone():
         assert share[layer, "injected"] == pytest.approx(float(layer > USED), abs=0.2)
     for layer in range(3):
         assert share[layer, "withheld"] == pytest.approx(float(layer == USED), abs=0.12)
-    # Another position's wave is as good as none.
+    # Another position's wave helps no more.
     assert result["layers"][0]["injected"]["permuted"]["share"]["value"] > 0.8
     assert result["layers"][0]["injected"]["beyond_permuted"]["share"]["high"] < -0.8
 
@@ -349,8 +353,12 @@ def test_means_are_of_other_documents_cut_to_what_four_of_them_reach():
     calibration, documents = both(given=text((6, 12, 4, 9, 3, 12, 12, 12, 12, 12)))
     reached = sorted(map(len, calibration))[-step.SHARED]
     assert max(map(len, documents)) <= reached
-    assert sum(len(one) == max(map(len, calibration)) for one in calibration) >= step.SHARED
-    assert not {tuple(one) for one in calibration} & {tuple(one) for one in documents}
+    assert (
+        sum(len(document) == max(map(len, calibration)) for document in calibration) >= step.SHARED
+    )
+    assert not {tuple(document) for document in calibration} & {
+        tuple(document) for document in documents
+    }
 
 
 def test_nothing_is_lost_of_a_table_that_is_zero():
@@ -379,41 +387,42 @@ def test_too_few_documents_name_the_field():
 
 
 def test_numbers_are_those_of_their_layer():
-    one = made_up.position_interventions("decoder", "reviews", True)
-    one = distinct(one, kept={"layer", "n_layers"})
-    found = numbers.position_interventions(one)
-    assert set(found) == set(numbers.POSITION_INTERVENTIONS)
-    rows = {"first": one["layers"][0], "second": one["layers"][1], "middle": one["layers"][2],
-            "last": one["layers"][3], "output": one["output"]}  # fmt: skip
+    measurement = made_up.position_interventions("decoder", "reviews", True)
+    measurement = distinct(measurement, kept={"layer", "n_layers"})
+    facts = numbers.position_interventions(measurement)
+    assert set(facts) == set(numbers.POSITION_INTERVENTIONS)
+    rows = {"first": measurement["layers"][0], "second": measurement["layers"][1],
+            "middle": measurement["layers"][2], "last": measurement["layers"][3],
+            "output": measurement["output"]}  # fmt: skip
     for depth, row in rows.items():
-        assert found[f"{depth}.size"].value == row["position"] / row["states"]
-        assert found[f"{depth}.alignment"] == expected(row["alignment"])
+        assert facts[f"{depth}.size"].value == row["position"] / row["states"]
+        assert facts[f"{depth}.alignment"] == expected(row["alignment"])
         for way in set(step.WAYS) & set(row):
             key = f"{way}.{depth}"
             for part in ("delta_nll", "distance", "share"):
-                assert found[f"{key}.{part}"] == expected(row[way]["own"][part])
+                assert facts[f"{key}.{part}"] == expected(row[way]["own"][part])
             for of in ("permuted", "offset", "beyond_permuted", "beyond_offset"):
-                assert found[f"{key}.{of}.share"] == expected(row[way][of]["share"])
-    # Numbers rise along the file: the last layer has the largest.
-    assert found["withheld.most.layer"].value == 3
-    assert found["withheld.most.share"] == expected(rows["last"]["withheld"]["own"]["share"])
-    assert found["without.delta_nll"] == expected(one["without"]["delta_nll"])
+                assert facts[f"{key}.{of}.share"] == expected(row[way][of]["share"])
+    # Numbers grow along the file: the last layer's are largest.
+    assert facts["withheld.most.layer"].value == 3
+    assert facts["withheld.most.share"] == expected(rows["last"]["withheld"]["own"]["share"])
+    assert facts["without.delta_nll"] == expected(measurement["without"]["delta_nll"])
 
 
 def test_numbers_of_an_encoder_are_distances():
-    found = numbers.position_interventions(made_up.position_interventions("m", "reviews", False))
-    assert found["removed.first.delta_nll"].reason == "an encoder has no loss"
-    assert found["removed.first.share"].value == pytest.approx(1)
-    assert found["withheld.most.layer"].value == 5
+    facts = numbers.position_interventions(made_up.position_interventions("m", "reviews", False))
+    assert facts["removed.first.delta_nll"].reason == "an encoder has no loss"
+    assert facts["removed.first.share"].value == pytest.approx(1)
+    assert facts["withheld.most.layer"].value == 5
 
 
 @pytest.mark.parametrize("is_decoder", [True, False])
 def test_the_figure_shows_what_was_measured(is_decoder):
-    one = made_up.position_interventions("minilm", "sample_reviews", is_decoder)
+    measurement = made_up.position_interventions("minilm", "sample_reviews", is_decoder)
     other = made_up.position_interventions("decoder", "sample_reviews", True)
-    drawn = figure.draw([one, other], SECTIONS.position_interventions, STYLE)
+    drawn = figure.draw([measurement, other], SECTIONS.position_interventions, STYLE)
     for panel, way in zip(drawn.axes[::2], step.WAYS, strict=True):
-        rows = [row for row in (*one["layers"], one["output"]) if way in row]
+        rows = [row for row in (*measurement["layers"], measurement["output"]) if way in row]
         lines = {line.get_label(): line for line in panel.lines}
         for part, label in figure.PARTS.items():
             values = [row[way][part]["share"]["value"] for row in rows]
@@ -428,4 +437,4 @@ def test_the_figure_without_measurements_says_why():
                "reason": "no table adds to states"}  # fmt: skip
     for given_ones, reason in (([], "no layer was intervened on"), ([missing], "no table adds")):
         drawn = figure.draw(given_ones, SECTIONS.position_interventions, STYLE)
-        assert reason in "\n".join(one.get_text() for one in texts(drawn))
+        assert reason in "\n".join(label.get_text() for label in texts(drawn))

@@ -63,42 +63,42 @@ def results(tmp_path_factory) -> Results:
 
 @pytest.mark.parametrize("kind", CASES)
 def test_a_measurement_that_was_not_run_lacks_exactly_what_it_would_have(kind):
-    one, read, names = CASES[kind], QUANTITIES[kind].read, QUANTITIES[kind].names
-    found = facts_of(one, read, names)
+    measurement, read, names = CASES[kind], QUANTITIES[kind].read, QUANTITIES[kind].names
+    facts = facts_of(measurement, read, names)
     # Of windows, which a list varies, it has the ends.
     ends = {name for name in names if re.match(r"window_(smallest|largest)\.", name)}
     assert bool(ends) == (kind == "causal_probes")
     windows = {f"window_{n}.{name.partition('.')[2]}" for n in (4, 16, 64) for name in ends}
-    assert found.keys() == set(names) - ends | windows
+    assert facts.keys() == set(names) - ends | windows
     lacks = {"next", "next.layer", "next.head"} if kind == "heads" else set()  # it is causal
-    assert {key for key, entry in found.items() if isinstance(entry, NotRun)} == lacks
-    lacking = facts_of({**one, "status": "not run", "reason": "no weights"}, read, names)
+    assert {key for key, entry in facts.items() if isinstance(entry, NotRun)} == lacks
+    lacking = facts_of({**measurement, "status": "not run", "reason": "no weights"}, read, names)
     assert lacking == dict.fromkeys(names, NotRun("no weights"))
 
 
 def test_a_spectrum_whose_attention_cannot_be_rebuilt_says_so():
-    one = copy.deepcopy(CASES["spectra"])
-    one["band_pass"] = {"status": "not run", "reason": "the condition has a mask"}
-    found = numbers_of(one)
-    assert found["uniform"] == found["without.low"] == NotRun("the condition has a mask")
-    assert found["keys.low"] == Number(0.4, pytest.approx(0.39), pytest.approx(0.41))
+    measurement = copy.deepcopy(CASES["spectra"])
+    measurement["band_pass"] = {"status": "not run", "reason": "the condition has a mask"}
+    numbers = numbers_of(measurement)
+    assert numbers["uniform"] == numbers["without.low"] == NotRun("the condition has a mask")
+    assert numbers["keys.low"] == Number(0.4, pytest.approx(0.39), pytest.approx(0.41))
 
 
 def test_the_best_layer_is_the_one_with_the_least_error():
-    one = copy.deepcopy(CASES["probes"])
-    one["layers"][2]["position"]["ridge"] = made.estimate(1.5)
-    found = numbers_of(one)
-    assert found["best.ridge"].value == 1.5
-    assert found["embedding.relu"].value == 4.0
-    assert found["last.relu"].value == one["layers"][-1]["position"]["relu"]["value"]
-    assert found["last.order"].value == one["layers"][-1]["order"]["logistic"]["value"]
+    measurement = copy.deepcopy(CASES["probes"])
+    measurement["layers"][2]["position"]["ridge"] = made.estimate(1.5)
+    numbers = numbers_of(measurement)
+    assert numbers["best.ridge"].value == 1.5
+    assert numbers["embedding.relu"].value == 4.0
+    assert numbers["last.relu"].value == measurement["layers"][-1]["position"]["relu"]["value"]
+    assert numbers["last.order"].value == measurement["layers"][-1]["order"]["logistic"]["value"]
     best = copy.deepcopy(CASES["components"])
     best["layers"][3]["canonical"]["held_out"][0] = made.estimate(0.99)
     best["layers"][3]["principal"]["position_share"] = [0.1, 0.7]
     assert numbers_of(best)["best.correlation"].value == 0.99
     assert numbers_of(best)["principal"] == Number(0.7)
     count = len(best["layers"])
-    # Layer 2 is the one that is made up not to converge.
+    # The made-up layer 2 does not converge.
     assert numbers_of(best)["converged"].value == count - 1
     assert numbers_of(best)["layers"].value == count
     best["amari_between_halves"] = None
@@ -108,32 +108,32 @@ def test_the_best_layer_is_the_one_with_the_least_error():
 
 
 def test_levels_of_noise_are_the_first_the_middle_and_the_last():
-    found = numbers_of(CASES["readback"])
-    assert found["noise.weak"] == Number(0.4, decimals=1)
-    assert found["noise.strong"] == Number(1.6, decimals=1)
-    assert found["before.exact"].value == 1
-    assert found["before.weak"].value == pytest.approx(0.8)
+    numbers = numbers_of(CASES["readback"])
+    assert numbers["noise.weak"] == Number(0.4, decimals=1)
+    assert numbers["noise.strong"] == Number(1.6, decimals=1)
+    assert numbers["before.exact"].value == 1
+    assert numbers["before.weak"].value == pytest.approx(0.8)
     # In percent.
-    assert found["bound.before"].value == pytest.approx(0.5)
-    assert found["bound.after"].value == pytest.approx(2.8)
-    assert found["angle"].value == pytest.approx(1.3 * 180 / math.pi)  # the median
+    assert numbers["bound.before"].value == pytest.approx(0.5)
+    assert numbers["bound.after"].value == pytest.approx(2.8)
+    assert numbers["angle"].value == pytest.approx(1.3 * 180 / math.pi)  # the median
 
 
 def test_a_correlation_that_is_not_defined_says_why():
     comparison = copy.deepcopy(made.lags({"decoder": True}, ["sample_reviews"]))["comparisons"][0]
     nothing = {"spearman": None, "p": None, "undefined": 1.0}
     comparison["results"]["peak"] |= {"over_layers": nothing, "reason": "all are the same"}
-    found = lags(comparison)
-    assert found["peak"] == NotRun("all are the same")
-    assert found["peak.p"] == NotRun("all are the same")
-    assert found["profile_mean"] == Number(0.6, pytest.approx(0.3), pytest.approx(0.9))
-    assert (found["lowest_layer"], found["highest_layer"]) == (Number(0.2), Number(0.8))
-    assert found["chosen.odd"] == Number(0.5, pytest.approx(0.2), pytest.approx(0.8))
+    numbers = lags(comparison)
+    assert numbers["peak"] == NotRun("all are the same")
+    assert numbers["peak.p"] == NotRun("all are the same")
+    assert numbers["profile_mean"] == Number(0.6, pytest.approx(0.3), pytest.approx(0.9))
+    assert (numbers["lowest_layer"], numbers["highest_layer"]) == (Number(0.2), Number(0.8))
+    assert numbers["chosen.odd"] == Number(0.5, pytest.approx(0.2), pytest.approx(0.8))
 
 
 def test_a_head_without_a_null_space_says_so():
-    found = numbers_of({**CASES["relative_attention"], "null_rotation": None})
-    assert found["null_weights"] == NotRun("there is no null space to turn")
+    numbers = numbers_of({**CASES["relative_attention"], "null_rotation": None})
+    assert numbers["null_weights"] == NotRun("there is no null space to turn")
 
 
 def test_comparisons_are_found_by_their_models(results):
@@ -180,10 +180,10 @@ def test_a_table_has_a_row_for_all_there_is_and_equal_columns(results, name):
 
 def test_what_was_not_run_is_a_row_of_its_own(results):
     others = [
-        {**one, "status": "not run", "reason": "no weights"}
-        if one["run"].get("model") == "minilm"
-        else one
-        for one in results.measurements
+        {**measurement, "status": "not run", "reason": "no weights"}
+        if measurement["run"].get("model") == "minilm"
+        else measurement
+        for measurement in results.measurements
     ]
     changed = Results(results.study, others, results.trainings, results.published, results.versions)
     for name in ("readback", "probes", "heads"):
@@ -231,15 +231,15 @@ FOLLOWED = ("induction", "causal_probes", "swaps", "joint_order", "choices", "to
 
 @pytest.mark.parametrize("kind", FOLLOWED)
 def test_numbers_follow_the_conditions_that_were_measured(kind):
-    """A condition that nobody speaks of has all the numbers of one that is spoken of."""
-    one, read = CASES[kind], QUANTITIES[kind].read
-    other = json.loads(json.dumps(one).replace('"placebo_heads"', '"of_mine"'))
-    usual, found = read(one), read(other)
+    """A condition that no text mentions has all the numbers of one that is mentioned."""
+    measurement, read = CASES[kind], QUANTITIES[kind].read
+    other = json.loads(json.dumps(measurement).replace('"placebo_heads"', '"of_mine"'))
+    usual, numbers = read(measurement), read(other)
     of_placebo = {key: entry for key, entry in usual.items() if key.startswith("placebo_heads.")}
     assert any(isinstance(entry, Number) for entry in of_placebo.values())
     for key, entry in of_placebo.items():
-        assert found[key.replace("placebo_heads", "of_mine")] == entry
-        assert isinstance(found[key], NotRun)
+        assert numbers[key.replace("placebo_heads", "of_mine")] == entry
+        assert isinstance(numbers[key], NotRun)
 
 
 def test_numbers_follow_the_counts_keys_and_windows_that_were_measured():
@@ -248,20 +248,20 @@ def test_numbers_follow_the_counts_keys_and_windows_that_were_measured():
         entry["count"] += 1
     for entry in heads["keys"]:
         entry["key"] += 2
-    found = numbers_of(heads)
-    assert isinstance(found["strongest.28.share"], Number)
-    assert isinstance(found["only_random.82.delta_nll"], Number)
-    assert isinstance(found["key_18"], Number)
-    assert "strongest.27.share" not in found
+    numbers = numbers_of(heads)
+    assert isinstance(numbers["strongest.28.share"], Number)
+    assert isinstance(numbers["only_random.82.delta_nll"], Number)
+    assert isinstance(numbers["key_18"], Number)
+    assert "strongest.27.share" not in numbers
     read = synthetic_experiments.effective_keys("decoder", "sample_reviews", True)
     for entry in read["reading"]:
         entry["keys"] = entry["keys"] and entry["keys"] + 1
-    found = numbers_of(read)
-    assert isinstance(found["nearest.17.delta_nll"], Number)
+    numbers = numbers_of(read)
+    assert isinstance(numbers["nearest.17.delta_nll"], Number)
     probes = CASES["causal_probes"]
     windows = json.loads(json.dumps(probes).replace('"window_16"', '"window_24"'))
-    found = numbers_of(windows)
-    assert found["window_24.beyond.error"] == numbers_of(probes)["window_16.beyond.error"]
+    numbers = numbers_of(windows)
+    assert numbers["window_24.beyond.error"] == numbers_of(probes)["window_16.beyond.error"]
     assert label("causal_probes", "window_24.beyond.error").startswith(
         "without positions, the last 24"
     )

@@ -1,6 +1,6 @@
 """Each number of positions, heads and order is the one that its key names.
 
-Every number of a made-up measurement is another one; the tables below say, by hand, where each key
+All numbers of a made-up measurement differ; the tables below say, by hand, where each key
 takes its number from.
 """
 
@@ -38,32 +38,32 @@ KEPT = {"layer", "head", "window", "distance"}
 
 
 def least(value: float) -> dict:
-    """An estimate below, or above, all that are planted."""
+    """An estimate below or above all planted ones."""
     return {"value": value, "low": value - 0.25, "high": value + 0.125}
 
 
 def planted(kind: str) -> dict:
     """A measurement whose best layer is neither the first nor the last."""
-    one = distinct(MEASURED[kind], kept=KEPT)
+    measurement = distinct(MEASURED[kind], kept=KEPT)
     if kind == "positions":
-        one["components"]["principal"][1] = 1e7
+        measurement["components"]["principal"][1] = 1e7
     if kind == "probes":
-        one["layers"][2]["position"]["ridge"] = least(0.25)
+        measurement["layers"][2]["position"]["ridge"] = least(0.25)
     if kind == "components":
-        best = one["layers"][1]
+        best = measurement["layers"][1]
         best["canonical"]["held_out"][0] = least(1e6)
         best["principal"]["position_share"][3] = 1e7
     if kind == "spectra":
-        one["quantities"]["keys"]["locked"][0] = [1e9, 2.5, 1e8, 3.5]
+        measurement["quantities"]["keys"]["locked"][0] = [1e9, 2.5, 1e8, 3.5]
     if kind == "savings":
-        one["rounded"] = MEASURED[kind]["rounded"]
-        for entry, as_it_was in zip(one["caches"], MEASURED[kind]["caches"], strict=True):
+        measurement["rounded"] = MEASURED[kind]["rounded"]
+        for entry, as_it_was in zip(measurement["caches"], MEASURED[kind]["caches"], strict=True):
             entry["offset"] = as_it_was["offset"]
     if kind == "causal_probes":
         for variant, layer in (("intact", 3), ("zero", 2), ("window_4", 1), ("random", 1),
                                ("zero_fitted", 3)):  # fmt: skip
-            at(one, f"variants[variant={variant}].layers")[layer]["error"] = least(0.25)
-    return one
+            at(measurement, f"variants[variant={variant}].layers")[layer]["error"] = least(0.25)
+    return measurement
 
 
 MEASURED = {
@@ -213,7 +213,7 @@ EXPECTED = {
     },
     "causal_probes": {
         "chance": "chance",
-        # The least error of each, and differences at the layer where the model without its table
+        # The least error of each, and differences at the layer where the model without a table
         # has the least.
         **{
             f"{name}.{key}": f"variants[variant={name}].layers.{place}.{part}"
@@ -295,20 +295,20 @@ EXPECTED = {
 }  # fmt: skip
 
 
-def read(kind: str, one: dict) -> dict:
+def read(kind: str, measurement: dict) -> dict:
     """The numbers of a measurement, or of a comparison of lags."""
     called = {key: name for name, key in SHORTER.items()}
     if kind == "lags":
-        return lags_quantities.lags(one)
-    return QUANTITIES[called.get(kind, kind)].read(one)
+        return lags_quantities.lags(measurement)
+    return QUANTITIES[called.get(kind, kind)].read(measurement)
 
 
 @pytest.mark.parametrize("kind", EXPECTED)
 def test_each_key_names_its_own_number(kind):
-    one = planted(kind)
-    found = read(kind, one)
-    values = [expected(at(one, path)) for path in EXPECTED[kind].values()]
-    assert {key: found[key] for key in EXPECTED[kind]} == dict(
+    measurement = planted(kind)
+    numbers = read(kind, measurement)
+    values = [expected(at(measurement, path)) for path in EXPECTED[kind].values()]
+    assert {key: numbers[key] for key in EXPECTED[kind]} == dict(
         zip(EXPECTED[kind], values, strict=True)
     )
     free = [
@@ -320,50 +320,54 @@ def test_each_key_names_its_own_number(kind):
 
 
 def test_shares_of_components_and_angles_are_in_their_units():
-    one = planted("positions")
-    found = position_embeddings_quantities.positions(one)
-    for suffix, part in (("", one), ("_control", one["geometry_control"])):
+    measurement = planted("positions")
+    numbers = position_embeddings_quantities.positions(measurement)
+    for suffix, part in (("", measurement), ("_control", measurement["geometry_control"])):
         for key in ("first_4", "first_12"):
-            assert found[f"{key}{suffix}"] == Number(100 * part["pca"][key])
+            assert numbers[f"{key}{suffix}"] == Number(100 * part["pca"][key])
     keys = set(position_embeddings_quantities.POSITIONS)
-    assert found.keys() == keys == EXPECTED["positions"].keys() | {
+    assert numbers.keys() == keys == EXPECTED["positions"].keys() | {
         "first_4", "first_12", "first_4_control", "first_12_control"
     }  # fmt: skip
-    one = planted("readback")
-    found = readback_quantities.readback(one)
+    measurement = planted("readback")
+    numbers = readback_quantities.readback(measurement)
     for key, name in (("angle", "angles"), ("angle_random", "random")):
-        middle = sorted(one["subspaces"][name])[5]
-        assert found[key].value == pytest.approx(180 / math.pi * middle)
+        middle = sorted(measurement["subspaces"][name])[5]
+        assert numbers[key].value == pytest.approx(180 / math.pi * middle)
     for level, place in (("weak", 3), ("strong", 5)):
-        assert found[f"noise.{level}"] == Number(one["before"][place]["noise"], decimals=1)
+        assert numbers[f"noise.{level}"] == Number(
+            measurement["before"][place]["noise"], decimals=1
+        )
 
 
 def test_few_bands_and_a_single_layer_have_numbers_too():
-    one = planted("spectra")
-    one["bands"] = one["bands"][:3]  # two bands
-    shares = one["quantities"]["keys"]["band_shares"]
-    one["quantities"]["keys"]["band_shares"] = shares[:1]
-    one["band_pass"]["left_out"] = one["band_pass"]["left_out"][:1]
-    one["band_pass"]["uniform"] = one["band_pass"]["uniform"][:1]
-    found = spectra_quantities.spectra(one)
+    measurement = planted("spectra")
+    measurement["bands"] = measurement["bands"][:3]  # two bands
+    shares = measurement["quantities"]["keys"]["band_shares"]
+    measurement["quantities"]["keys"]["band_shares"] = shares[:1]
+    measurement["band_pass"]["left_out"] = measurement["band_pass"]["left_out"][:1]
+    measurement["band_pass"]["uniform"] = measurement["band_pass"]["uniform"][:1]
+    numbers = spectra_quantities.spectra(measurement)
     for band, place in {"low": 0, "middle": 1, "high": 1}.items():
-        assert found[f"keys.{band}"] == expected(shares[0][place])
-        assert found[f"without.{band}"] == expected(one["band_pass"]["left_out"][0][place])
-    assert found["uniform"] == expected(one["band_pass"]["uniform"][0])
+        assert numbers[f"keys.{band}"] == expected(shares[0][place])
+        assert numbers[f"without.{band}"] == expected(
+            measurement["band_pass"]["left_out"][0][place]
+        )
+    assert numbers["uniform"] == expected(measurement["band_pass"]["uniform"][0])
     more = planted("spectra")
     more["bands"] = [*more["bands"], 9.0]
     rows = [[least(10.0 * layer + place) for place in range(4)] for layer in range(2)]
     more["quantities"]["keys"]["band_shares"] = rows
     more["band_pass"]["left_out"] = rows
-    found = spectra_quantities.spectra(
+    numbers = spectra_quantities.spectra(
         {**more, "quantities": {**more["quantities"], "hidden_states": {"band_shares": rows}}}
     )
     for key in ("keys", "hidden_states", "without"):
-        assert [found[f"{key}.{band}"].value for band in BAND] == [10.0, 11.0, 13.0]
+        assert [numbers[f"{key}.{band}"].value for band in BAND] == [10.0, 11.0, 13.0]
 
 
 def head(layer: int, deviation: float, share: float | None, offset: float | None, own: int):
-    """One of a measurement of position heads, whose other numbers are made from its own one."""
+    """A head of a measurement of position heads, its other numbers made from its own one."""
 
     def of_null(add: float) -> dict:
         return {
@@ -405,91 +409,97 @@ HEADS = {
 
 
 def test_heads_that_are_named_are_nearest_by_the_size_of_their_offset_and_steepest_in_sum():
-    made = position_heads_quantities.position_heads(HEADS)
-    assert made.keys() == set(position_heads_quantities.POSITION_HEADS)
-    assert (made["heads"], made["near.heads"], made["near.tokens"]) == (*map(Number, (6, 3, 2)),)
-    shares = {key: made[f"distance_share{key}"].value for key in ("", ".least", ".most")}
+    numbers = position_heads_quantities.position_heads(HEADS)
+    assert numbers.keys() == set(position_heads_quantities.POSITION_HEADS)
+    assert (numbers["heads"], numbers["near.heads"], numbers["near.tokens"]) == (
+        *map(Number, (6, 3, 2)),
+    )
+    shares = {key: numbers[f"distance_share{key}"].value for key in ("", ".least", ".most")}
     assert shares == {"": 0.25, ".least": 0.01, ".most": 0.5}
-    places = [(n, made[f"near.{n}.head"].value, made[f"near.{n}.offset"].value) for n in "123"]
+    places = [
+        (n, numbers[f"near.{n}.head"].value, numbers[f"near.{n}.offset"].value) for n in "123"
+    ]
     assert places == [("1", 103, -1.0), ("2", 101, 2.0), ("3", 100, -3.0)]
-    assert made["near.2.distance_share"] == NotRun("no head tells positions apart")
-    assert made["near.1.distance_share"] == Number(0.01)
+    assert numbers["near.2.distance_share"] == NotRun("no head tells positions apart")
+    assert numbers["near.1.distance_share"] == Number(0.01)
     # deviation · √share: 4.5, 1.2, 0.707
     parts = ("layer", "head", "deviation", "distance_share")
-    steep = [tuple(made[f"steep.{n}.{part}"].value for part in parts) for n in "123"]
+    steep = [tuple(numbers[f"steep.{n}.{part}"].value for part in parts) for n in "123"]
     assert steep == [(1, 105, 9.0, 0.25), (1, 104, 2.0, 0.36), (0, 102, 1.0, 0.5)]
     for place, null in enumerate(NULLS):
-        assert made[f"null_{null}.heads"] == Number(20.0 * place + 7.5)
-        assert made[f"null_{null}.nearest"] == Number(20.0 * place + 8.5)
-        assert made[f"null_{null}.distance_share"] == NotRun("no head tells positions apart")
+        assert numbers[f"null_{null}.heads"] == Number(20.0 * place + 7.5)
+        assert numbers[f"null_{null}.nearest"] == Number(20.0 * place + 8.5)
+        assert numbers[f"null_{null}.distance_share"] == NotRun("no head tells positions apart")
         for near, own in (("1", 103), ("2", 101), ("3", 100)):
             drawn = own + 1000 * (place + 1)
-            assert made[f"null_{null}.near.{near}.offset"] == expected(least(drawn))
-            assert made[f"null_{null}.near.{near}.distance_share"] == expected(least(drawn + 0.5))
-            assert made[f"null_{null}.near.{near}.wave_share"] == expected(least(drawn + 0.75))
+            assert numbers[f"null_{null}.near.{near}.offset"] == expected(least(drawn))
+            assert numbers[f"null_{null}.near.{near}.distance_share"] == expected(
+                least(drawn + 0.5)
+            )
+            assert numbers[f"null_{null}.near.{near}.wave_share"] == expected(least(drawn + 0.75))
     fewer = position_heads_quantities.position_heads({**HEADS, "heads": HEADS["heads"][2:3]})
     assert fewer["near.1.head"] == fewer["steep.2.head"] == NotRun("there are fewer heads")
     assert fewer["steep.3.lag"] == fewer["near.1.period"] == NotRun("there are fewer heads")
 
 
 def test_waves_of_a_head_are_those_of_its_first_pair_and_of_all_heads_those_of_the_measurement():
-    found = position_heads_quantities.position_heads(HEADS)
+    numbers = position_heads_quantities.position_heads(HEADS)
     for group, owners in (("near", (103, 101, 100)), ("steep", (105, 104, 102))):
         for place, own in zip("123", owners, strict=True):
-            assert found[f"{group}.{place}.period"] == Number(2.0 ** (own - 100))
-            assert found[f"{group}.{place}.lag"] == Number(own + 0.25)
-            assert found[f"{group}.{place}.wave_share"] == Number(own + 0.375)
+            assert numbers[f"{group}.{place}.period"] == Number(2.0 ** (own - 100))
+            assert numbers[f"{group}.{place}.lag"] == Number(own + 0.25)
+            assert numbers[f"{group}.{place}.wave_share"] == Number(own + 0.375)
     of_waves = {"period": 51.5, "lag": -52.5, "share": 53.5, "lags": 54, "lags_chance": 55.5}
     for key, value in of_waves.items():
-        assert found[f"waves.{key}"] == Number(value)
+        assert numbers[f"waves.{key}"] == Number(value)
     for place, null in enumerate(NULLS):
-        assert found[f"null_{null}.waves.share"] == expected(least(56.0 + place))
+        assert numbers[f"null_{null}.waves.share"] == expected(least(56.0 + place))
     nothing = {**HEADS["waves"], "nulls": dict.fromkeys(NULLS)}
-    found = position_heads_quantities.position_heads({**HEADS, "waves": nothing})
-    assert found["null_gaussian.waves.share"] == NotRun("no head tells positions apart")
+    numbers = position_heads_quantities.position_heads({**HEADS, "waves": nothing})
+    assert numbers["null_gaussian.waves.share"] == NotRun("no head tells positions apart")
 
 
 def test_what_is_not_defined_says_why():
     assert estimate(None) == NotRun("it is not defined")
     assert estimate(0.0, "never") == Number(0.0)
     assert estimate({"mean": 2.0, "least": 1.0, "most": 4.0}) == Number(2.0, 1.0, 4.0)
-    one = planted("positions")
-    one["toeplitz_share"]["gram"] = None
-    one["geometry_control"]["toeplitz_share"]["gram"] = 0.0
-    one["components"] = {"status": "not run", "reason": "too few columns"}
-    found = position_embeddings_quantities.positions(one)
-    assert found.keys() == set(position_embeddings_quantities.POSITIONS)
-    assert found["toeplitz"] == NotRun("all rows are orthogonal")
-    assert found["toeplitz_control"] == Number(0.0)
+    measurement = planted("positions")
+    measurement["toeplitz_share"]["gram"] = None
+    measurement["geometry_control"]["toeplitz_share"]["gram"] = 0.0
+    measurement["components"] = {"status": "not run", "reason": "too few columns"}
+    numbers = position_embeddings_quantities.positions(measurement)
+    assert numbers.keys() == set(position_embeddings_quantities.POSITIONS)
+    assert numbers["toeplitz"] == NotRun("all rows are orthogonal")
+    assert numbers["toeplitz_control"] == Number(0.0)
     of_components = (
         "correlation", "explained", "independent", "correlation_shuffled", "explained_shuffled"
     )  # fmt: skip
-    lacking = {key for key, entry in found.items() if entry == NotRun("too few columns")}
+    lacking = {key for key, entry in numbers.items() if entry == NotRun("too few columns")}
     assert lacking == set(of_components)
-    one["geometry_control"]["toeplitz_share"]["gram"] = None
-    assert position_embeddings_quantities.positions(one)["toeplitz_control"] == NotRun(
+    measurement["geometry_control"]["toeplitz_share"]["gram"] = None
+    assert position_embeddings_quantities.positions(measurement)["toeplitz_control"] == NotRun(
         "all rows are orthogonal"
     )
-    found = relative_attention_quantities.relative({**planted("relative"), "null_rotation": None})
+    numbers = relative_attention_quantities.relative({**planted("relative"), "null_rotation": None})
     why = NotRun("there is no null space to turn")
-    assert found["null_weights"] == found["null_spectra"] == why
-    one = planted("score_parts")
-    one["r2"] |= {"median": None, "first_key": None, "shuffled": None}
-    one["r2"]["learning"][0]["median"] = None
-    one["shares"][0]["placebo"] = {}
-    found = score_parts_quantities.score_parts(one)
+    assert numbers["null_weights"] == numbers["null_spectra"] == why
+    measurement = planted("score_parts")
+    measurement["r2"] |= {"median": None, "first_key": None, "shuffled": None}
+    measurement["r2"]["learning"][0]["median"] = None
+    measurement["shares"][0]["placebo"] = {}
+    numbers = score_parts_quantities.score_parts(measurement)
     same = NotRun("position adds nothing to the scores")
-    assert found["r2"] == found["first_key"] == found["one_document"] == same
-    assert found["shuffled"] == NotRun("no other head to take a curve from")
-    assert found["pairs.placebo_heads"] == NotRun("no other head to take a mask from")
-    one = planted("lags")
-    one["held_out"]["odd"] = None
-    one["results"]["profile_mean"]["by_layer"] = [{"layer": 0, "spearman": None}]
-    one["results"]["peak_mean"] |= {"over_layers": {"spearman": None, "p": None}}
-    found = lags_quantities.lags(one)
-    assert found["chosen.odd"] == NotRun("a correlation is not defined")
-    assert found["lowest_layer"] == found["highest_layer"] == NotRun("it is not defined")
-    assert found["peak_mean"] == found["peak_mean.p"] == NotRun("")
+    assert numbers["r2"] == numbers["first_key"] == numbers["one_document"] == same
+    assert numbers["shuffled"] == NotRun("no other head to take a curve from")
+    assert numbers["pairs.placebo_heads"] == NotRun("no other head to take a mask from")
+    measurement = planted("lags")
+    measurement["held_out"]["odd"] = None
+    measurement["results"]["profile_mean"]["by_layer"] = [{"layer": 0, "spearman": None}]
+    measurement["results"]["peak_mean"] |= {"over_layers": {"spearman": None, "p": None}}
+    numbers = lags_quantities.lags(measurement)
+    assert numbers["chosen.odd"] == NotRun("a correlation is not defined")
+    assert numbers["lowest_layer"] == numbers["highest_layer"] == NotRun("it is not defined")
+    assert numbers["peak_mean"] == numbers["peak_mean.p"] == NotRun("")
     causal = heads_quantities.heads({**planted("heads"), "is_causal": True})
     for key in ("next", "next.layer", "next.head"):
         assert causal[key] == NotRun("a causal head sees no next token")
@@ -497,11 +507,11 @@ def test_what_is_not_defined_says_why():
 
 
 def test_a_decoder_with_another_scheme_has_the_loss_it_was_trained_to():
-    one = distinct(made.probes(RUN, True, "rotary"), kept=KEPT)
-    found = scheme_probes_quantities.schemes(one)
-    assert found.keys() == set(scheme_probes_quantities.SCHEMES)
-    assert found["validation_loss"] == Number(one["training"]["final_validation_loss"])
-    assert found["chance"] == expected(one["chance"]["position"])
+    measurement = distinct(made.probes(RUN, True, "rotary"), kept=KEPT)
+    numbers = scheme_probes_quantities.schemes(measurement)
+    assert numbers.keys() == set(scheme_probes_quantities.SCHEMES)
+    assert numbers["validation_loss"] == Number(measurement["training"]["final_validation_loss"])
+    assert numbers["chance"] == expected(measurement["chance"]["position"])
 
 
 def test_heads_are_compared_where_a_data_set_and_models_agree():
@@ -525,75 +535,89 @@ def test_heads_are_compared_where_a_data_set_and_models_agree():
 
 
 def test_what_a_study_does_not_evaluate_is_told_from_what_has_no_share():
-    one = planted("induction")
-    one["conditions"] = one["conditions"][:2]
-    intact, zero = one["conditions"]
+    measurement = planted("induction")
+    measurement["conditions"] = measurement["conditions"][:2]
+    intact, zero = measurement["conditions"]
     intact["recovered"], zero["recovered"], zero["reason"] = None, None, "too few tokens"
-    found = induction_quantities.induction(one)
-    assert found["intact.recovered"] == NotRun("the intact model copies nothing that it loses")
-    assert found["zero.recovered"] == NotRun("too few tokens")
-    assert found["zero_closed.gain"] == NotRun("the study does not evaluate it")
-    one = planted("swaps")
-    one["conditions"] = one["conditions"][:1]
-    one["conditions"][0]["distances"].reverse()
-    one["conditions"][0]["distances"][0]["recovered"] = None
-    found = swaps_quantities.swaps(one)
-    assert found["intact.far.recovered"] == NotRun("the intact model has no margin that it loses")
-    assert found["intact.margin"] == expected(one["conditions"][0]["distances"][1]["margin"])
+    numbers = induction_quantities.induction(measurement)
+    assert numbers["intact.recovered"] == NotRun("the intact model copies nothing that it loses")
+    assert numbers["zero.recovered"] == NotRun("too few tokens")
+    assert numbers["zero_closed.gain"] == NotRun("the study does not evaluate it")
+    measurement = planted("swaps")
+    measurement["conditions"] = measurement["conditions"][:1]
+    measurement["conditions"][0]["distances"].reverse()
+    measurement["conditions"][0]["distances"][0]["recovered"] = None
+    numbers = swaps_quantities.swaps(measurement)
+    assert numbers["intact.far.recovered"] == NotRun("the intact model has no margin that it loses")
+    assert numbers["intact.margin"] == expected(
+        measurement["conditions"][0]["distances"][1]["margin"]
+    )
     for key in ("zero.margin", "zero.far.later", "single_token.preference"):
-        assert found[key] == NotRun("the study does not evaluate it")
-    one = planted("joint_order")
-    one["conditions"] = one["conditions"][:1]
-    one["conditions"][0]["distances"].reverse()
-    one["conditions"][0]["distances"][0]["recovered"] = None
-    found = joint_order_quantities.joint_order(one)
-    assert found["intact.far.recovered"] == NotRun("nothing of the order is lost")
-    assert found["intact.order"] == expected(one["conditions"][0]["distances"][1]["order"])
+        assert numbers[key] == NotRun("the study does not evaluate it")
+    measurement = planted("joint_order")
+    measurement["conditions"] = measurement["conditions"][:1]
+    measurement["conditions"][0]["distances"].reverse()
+    measurement["conditions"][0]["distances"][0]["recovered"] = None
+    numbers = joint_order_quantities.joint_order(measurement)
+    assert numbers["intact.far.recovered"] == NotRun("nothing of the order is lost")
+    assert numbers["intact.order"] == expected(
+        measurement["conditions"][0]["distances"][1]["order"]
+    )
     for key in ("zero.mass", "zero.far.order", "zero_closed.recovered"):
-        assert found[key] == NotRun("the study does not evaluate it")
-    one = planted("choices")
-    one["conditions"] = one["conditions"][:1]
-    one["conditions"][0]["recovered"] = None
-    found = choices_quantities.choices(one)
-    assert found["intact.recovered"] == NotRun("nothing is lost without positions")
-    assert found["zero.mc1"] == NotRun("the study does not evaluate it")
+        assert numbers[key] == NotRun("the study does not evaluate it")
+    measurement = planted("choices")
+    measurement["conditions"] = measurement["conditions"][:1]
+    measurement["conditions"][0]["recovered"] = None
+    numbers = choices_quantities.choices(measurement)
+    assert numbers["intact.recovered"] == NotRun("nothing is lost without positions")
+    assert numbers["zero.mc1"] == NotRun("the study does not evaluate it")
 
 
 def test_a_cache_is_as_far_off_as_its_kind_that_is_furthest():
-    one = planted("savings")
-    entry, rounded = at(one, "caches.6"), one["rounded"]
+    measurement = planted("savings")
+    entry, rounded = at(measurement, "caches.6"), measurement["rounded"]
     for keys, values in ((0.5, 0.75), (0.9, 0.75)):
         entry["keys"]["largest"], entry["values"]["largest"] = keys, values
-        assert savings_quantities.savings(one)["far.intact.largest"] == Number(max(keys, values))
+        assert savings_quantities.savings(measurement)["far.intact.largest"] == Number(
+            max(keys, values)
+        )
     for kind in ("keys", "values"):
         entry[kind]["largest"] = entry[kind]["mean"]["value"] = rounded
-    found = savings_quantities.savings(one)
+    numbers = savings_quantities.savings(measurement)
     for part in ("keys", "values", "largest"):
-        assert found[f"far.intact.{part}"] == Number(0)
+        assert numbers[f"far.intact.{part}"] == Number(0)
     entry["keys"]["mean"]["value"] = 1.01 * rounded
-    assert savings_quantities.savings(one)["far.intact.keys"] == expected(entry["keys"]["mean"])
-    one = made.savings("decoder", "reviews", True, "table")
-    assert savings_quantities.savings(one)["near.turned.kept"] == NotRun("no key is turned")
+    assert savings_quantities.savings(measurement)["far.intact.keys"] == expected(
+        entry["keys"]["mean"]
+    )
+    measurement = made.savings("decoder", "reviews", True, "table")
+    assert savings_quantities.savings(measurement)["near.turned.kept"] == NotRun("no key is turned")
 
 
 def test_a_receptive_field_that_few_tokens_leave_has_the_layer_before_it():
-    one = planted("causal_probes")
-    layers = at(one, "variants[variant=window_16].layers")
+    measurement = planted("causal_probes")
+    layers = at(measurement, "variants[variant=window_16].layers")
     layers[2]["beyond"] = None
-    found = causal_probes_quantities.causal_probes(one)
+    numbers = causal_probes_quantities.causal_probes(measurement)
     for part in causal_probes_quantities.BEYOND:
-        assert found[f"window_16.beyond.{part}"] == expected(layers[1]["beyond"][part])
+        assert numbers[f"window_16.beyond.{part}"] == expected(layers[1]["beyond"][part])
     layers[1]["beyond"] = None
-    one["variants"] = [v for v in one["variants"] if v["variant"] not in ("window_64", "random")]
-    found = causal_probes_quantities.causal_probes(one)
+    measurement["variants"] = [
+        v for v in measurement["variants"] if v["variant"] not in ("window_64", "random")
+    ]
+    numbers = causal_probes_quantities.causal_probes(measurement)
     few = NotRun("too few tokens are beyond the receptive field")
     none = NotRun("the model, or the study, has no such variant")
-    assert all(found[f"window_16.beyond.{part}"] == few for part in causal_probes_quantities.BEYOND)
+    assert all(
+        numbers[f"window_16.beyond.{part}"] == few for part in causal_probes_quantities.BEYOND
+    )
     for part in ("embedding", "best", "last", "difference"):
-        assert found[f"random.{part}"] == none
-        assert isinstance(found[f"window_16.{part}"], Number)
-    assert not any(key.startswith(("window_64", "window_largest")) for key in found)
-    one["variants"] = [v for v in one["variants"] if not v["variant"].startswith("window_")]
-    found = causal_probes_quantities.causal_probes(one)
-    assert found["window_smallest.best"] == found["window_largest.beyond.gain"] == none
-    assert found.keys() == set(causal_probes_quantities.CAUSAL_PROBES)
+        assert numbers[f"random.{part}"] == none
+        assert isinstance(numbers[f"window_16.{part}"], Number)
+    assert not any(key.startswith(("window_64", "window_largest")) for key in numbers)
+    measurement["variants"] = [
+        v for v in measurement["variants"] if not v["variant"].startswith("window_")
+    ]
+    numbers = causal_probes_quantities.causal_probes(measurement)
+    assert numbers["window_smallest.best"] == numbers["window_largest.beyond.gain"] == none
+    assert numbers.keys() == set(causal_probes_quantities.CAUSAL_PROBES)

@@ -62,7 +62,7 @@ def measured(folder, subject, matrix=None, reading=None, weights=None):
 
 
 def write_model(folder, positions):
-    """Weights that have nothing but their embeddings."""
+    """Weights that hold only embeddings."""
     folder.mkdir()
     tensors = {
         "embeddings.word_embeddings.weight": table(50, positions.shape[1]),
@@ -75,7 +75,7 @@ def write_model(folder, positions):
 
 
 def npy(path) -> PathMatrix:
-    """The section of a file that is there."""
+    """The section of an existing file."""
     return PathMatrix(kind="path", path=str(path), sha256=sha256_file(path))
 
 
@@ -104,16 +104,18 @@ def results(tmp_path_factory):
 def test_a_measurement_says_what_it_is_of(results):
     encoder, padded, fixed, random, file = results
     assert encoder["run"] == {"model": "encoder"} and fixed["run"] == {"matrix": "sinusoid"}
-    assert [one["subject"] for one in results] == [
+    assert [result["subject"] for result in results] == [
         "encoder", "padded", "sinusoid", "gaussian", "a_file"
     ]  # fmt: skip
-    assert [one["kind"] for one in results] == ["model", "model", "sinusoid", "random", "path"]
-    assert all(one["status"] == "measured" for one in results)
+    assert [result["kind"] for result in results] == [
+        "model", "model", "sinusoid", "random", "path"
+    ]  # fmt: skip
+    assert all(result["status"] == "measured" for result in results)
     # Fewer rows than asked for, and more.
-    assert [one["shape"]["rows"] for one in results] == [40, 40, 64, 64, 64]
-    assert [one["shape"]["available"] for one in results] == [40, 40, 150, 64, 200]
+    assert [result["shape"]["rows"] for result in results] == [40, 40, 64, 64, 64]
+    assert [result["shape"]["available"] for result in results] == [40, 40, 150, 64, 200]
     assert random["shape"]["deviation"] == pytest.approx(0.02, rel=0.05)
-    # RoBERTa's first rows are for padding: what is left is the same.
+    # RoBERTa's first rows are for padding; the rest is the same.
     for key in ("regression", "pca", "maps"):
         assert encoder[key] == padded[key]
     assert file["provenance"]["inputs"].keys() == {"file"}
@@ -128,15 +130,15 @@ def test_results_are_those_of_the_measures(results):
     assert fixed["regression"]["pairs"] == 150
     assert fixed["toeplitz_share"]["gram"] == pytest.approx(1)
     assert fixed["pca"]["first_4"] == pytest.approx(geometry.pca_shares(table)[:4].sum())
-    found = fixed["identities"]
-    assert found["shifts"] == [1, 2, 4, 8, 16, 32]
+    identities = fixed["identities"]
+    assert identities["shifts"] == [1, 2, 4, 8, 16, 32]
     residuals = ("shift_residual", "squared_norm_residual", "gram_toeplitz_residual")
-    assert all(found[one] < 1e-11 for one in residuals)
-    assert found["wavelengths"]["shortest"] == pytest.approx(2 * np.pi)
+    assert all(identities[residual] < 1e-11 for residual in residuals)
+    assert identities["wavelengths"]["shortest"] == pytest.approx(2 * np.pi)
     amplitudes = np.abs(np.fft.rfft(table, axis=0)).mean(axis=1)
     np.testing.assert_allclose(fixed["spectrum"]["mean_amplitude"], amplitudes)
     assert fixed["spectrum"]["frequencies"][-1] == 0.5
-    # Waves are in its components; in those of random vectors they are not.
+    # Its components are waves; those of random vectors are not.
     basis = [trig(np.pi * np.arange(64) * k / 64) for trig in (np.cos, np.sin) for k in (1, 2)]
     expected = table_waves.explained_share(
         principal_components(table, 4).scores, np.transpose(basis)
@@ -146,7 +148,7 @@ def test_results_are_those_of_the_measures(results):
     chance = random["components"]["correlation_shuffled"]
     assert random["components"]["correlation"] < chance["most"] + 0.3
     assert fixed["last_rows"]["untouched"] == 0 and fixed["last_rows"]["neighbours"] > 0.9
-    # Of all rows, not of those that are measured.
+    # Of all rows, not only the measured ones.
     whole = sinusoid.sinusoidal(150, 160)
     cosine = whole[-1] @ whole[-2] / (np.linalg.norm(whole[-1]) * np.linalg.norm(whole[-2]))
     assert fixed["last_rows"]["cosine"] == pytest.approx(cosine)
@@ -164,24 +166,24 @@ def test_a_unit_of_the_vectors_changes_no_error_but_the_penalised_one(results, t
     np.save(tmp_path / "small.npy", 0.02 * table(200, 32))
     section = npy(tmp_path / "small.npy")
     large, small = results[4], measured(tmp_path, "small", section)
-    one, other = large["regression"], small["regression"]
+    errors, other = large["regression"], small["regression"]
     for kind in ("absolute", "relative_unit_deviation"):
-        assert one[kind]["mean"] == pytest.approx(other[kind]["mean"], abs=1e-2)
-    assert one["relative"] != other["relative"]
+        assert errors[kind]["mean"] == pytest.approx(other[kind]["mean"], abs=1e-2)
+    assert errors["relative"] != other["relative"]
     assert large["maps"]["table"]["values"] == small["maps"]["table"]["values"]
     assert large["toeplitz_share"] == pytest.approx(small["toeplitz_share"])
 
 
 def test_maps_are_small_and_show_every_so_many(tmp_path):
-    found = step.maps(sinusoid.sinusoidal(300, 260))
-    assert (found["row_stride"], found["column_stride"]) == (3, 3)
-    assert np.shape(found["table"]["values"]) == (100, 87) and np.shape(found["cosine"]) == (
+    maps = step.maps(sinusoid.sinusoidal(300, 260))
+    assert (maps["row_stride"], maps["column_stride"]) == (3, 3)
+    assert np.shape(maps["table"]["values"]) == (100, 87) and np.shape(maps["cosine"]) == (
         100,
         100,
     )
     expected = geometry.cosine_map(sinusoid.sinusoidal(300, 260)[::3])
-    np.testing.assert_allclose(found["cosine"], expected, atol=1e-3)
-    spectra = found["spectra"]
+    np.testing.assert_allclose(maps["cosine"], expected, atol=1e-3)
+    spectra = maps["spectra"]
     assert len(spectra["edges"]) == len(spectra["amplitude"]) + 1 <= 65
     assert np.shape(spectra["amplitude"])[1] == 87
     assert spectra["edges"][0] == pytest.approx(0.5 / 300)
@@ -192,14 +194,14 @@ def test_maps_are_small_and_show_every_so_many(tmp_path):
 
 def test_components_of_too_small_a_table_are_not_run(tmp_path):
     np.save(tmp_path / "narrow.npy", table(20, 3))
-    found = measured(tmp_path, "narrow", npy(tmp_path / "narrow.npy"))
+    measurement = measured(tmp_path, "narrow", npy(tmp_path / "narrow.npy"))
     assert (
-        found["components"]["status"] == "not run"
-        and "4 principal" in (found["components"]["reason"])
+        measurement["components"]["status"] == "not run"
+        and "4 principal" in (measurement["components"]["reason"])
     )
-    numbers = positions(found)
+    numbers = positions(measurement)
     assert tuple(sorted(numbers)) == tuple(sorted(POSITIONS))
-    assert numbers["correlation"] == NotRun(found["components"]["reason"])
+    assert numbers["correlation"] == NotRun(measurement["components"]["reason"])
     assert isinstance(numbers["last.untouched"], Number)
 
 
@@ -214,18 +216,18 @@ def test_every_float_type_is_read(kind, tmp_path):
     path = tmp_path / "one.safetensors"
     save_torch({"positions": whole, "bias": torch.zeros(3)}, path)
     section = PathMatrix(kind="path", path=str(path), sha256=sha256_file(path), first_row=2)
-    found, inputs = read_matrix(section, "matrices.one")
-    np.testing.assert_array_equal(found, whole.double().numpy()[2:])
-    assert found.dtype == np.float64 and inputs == {"file": sha256_file(path)}
+    matrix, inputs = read_matrix(section, "matrices.one")
+    np.testing.assert_array_equal(matrix, whole.double().numpy()[2:])
+    assert matrix.dtype == np.float64 and inputs == {"file": sha256_file(path)}
     if kind != torch.bfloat16:
         np.save(tmp_path / "one.npy", whole.numpy())
         path = tmp_path / "one.npy"
         section = section.model_copy(update={"path": str(path), "sha256": sha256_file(path)})
-        np.testing.assert_array_equal(read_matrix(section, "matrices.one")[0], found)
+        np.testing.assert_array_equal(read_matrix(section, "matrices.one")[0], matrix)
 
 
 def write_tensors(folder):
-    """Files that hold something else than one table."""
+    """Files that hold anything but one table."""
     save_file(
         {
             "flat": np.ones(4, np.float32), "whole": np.ones((20, 4), np.int32),
@@ -302,9 +304,9 @@ def test_errors_of_the_command_are_one_line(tmp_path):
     config = configured(
         tmp_path / "config.json", PathMatrix(kind="path", path="absent.npy", sha256="0" * 64)
     )
-    found = call(MODULE, subject="it", config=config, output=output)
-    assert found.returncode == 1 and len(found.stderr.splitlines()) == 1
-    assert "matrices.it.path" in found.stderr
+    result = call(MODULE, subject="it", config=config, output=output)
+    assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
+    assert "matrices.it.path" in result.stderr
     with pytest.raises(ArtifactError, match="it is a model: give --weights"):
         step.main("it", configured(config, reading=BERT), output)
     job = json.loads(config.read_text())
@@ -323,14 +325,14 @@ def test_maps_show_the_measured_values(results):
     shown = results[1:]
     figure = position_maps.draw(shown, MAPS, STYLE)
     images = [axes.images[0].get_array().data for axes in figure.axes if axes.images]
-    maps = [one["maps"] for one in shown]
-    for image, one in zip(images[: len(shown)], maps, strict=True):
-        np.testing.assert_array_equal(image, one["table"]["values"])
-    for image, one in zip(images[len(shown) :], maps, strict=True):
-        np.testing.assert_array_equal(image, one["cosine"])
-    for axes, one in zip(figure.axes[8:12], maps, strict=True):
+    maps = [measurement["maps"] for measurement in shown]
+    for image, entry in zip(images[: len(shown)], maps, strict=True):
+        np.testing.assert_array_equal(image, entry["table"]["values"])
+    for image, entry in zip(images[len(shown) :], maps, strict=True):
+        np.testing.assert_array_equal(image, entry["cosine"])
+    for axes, entry in zip(figure.axes[8:12], maps, strict=True):
         values = axes.collections[0].get_array().data
-        np.testing.assert_array_equal(values, one["spectra"]["amplitude"])
+        np.testing.assert_array_equal(values, entry["spectra"]["amplitude"])
         assert axes.get_yscale() == "log" and axes.get_ylim()[1] >= 0.5
     labels = {text.get_text() for text in texts(figure)}
     assert {"cycles / token", "period (tokens)", "cosine", "sinusoid"} <= labels
@@ -341,14 +343,14 @@ def test_points_are_the_errors_and_bars_their_deviations(results):
     for axes, kind in zip(figure.axes, ("absolute", "relative"), strict=True):
         own, control = axes.containers
         for drawn, errors in (
-            (own, [one["regression"][kind] for one in results]),
-            (control, [one["regression"]["control"][kind] for one in results]),
+            (own, [result["regression"][kind] for result in results]),
+            (control, [result["regression"]["control"][kind] for result in results]),
         ):
             points, _, (bars,) = drawn.lines
-            assert list(points.get_xdata()) == [one["mean"] for one in errors]
-            for segment, one in zip(bars.get_segments(), errors, strict=True):
+            assert list(points.get_xdata()) == [error["mean"] for error in errors]
+            for segment, error in zip(bars.get_segments(), errors, strict=True):
                 half = (segment[1][0] - segment[0][0]) / 2
-                assert half == pytest.approx(one["sd"], abs=1e-9)
+                assert half == pytest.approx(error["sd"], abs=1e-9)
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert names == ["encoder", "padded", "sinusoid", "gaussian", "a file"]
 

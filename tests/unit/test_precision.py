@@ -1,4 +1,4 @@
-"""What is said of results that were computed in bfloat16."""
+"""What is said about results computed in bfloat16."""
 
 from posenc.artifacts.precision import note, precisions
 
@@ -19,7 +19,7 @@ def test_the_largest_errors_are_said_and_the_fewest_tokens():
         "cosine, 0.02 of the norm of a hidden state (480 tokens of each run compared)"
     )
     assert "nats" not in note([{"mode": "fast", "tokens": 5, "relative_error": [0.1]}])
-    # A run without a document, whose error nobody knows.
+    # A run without documents: its error is unknown.
     empty = {"mode": "fast", "tokens": 0}
     assert note([empty]) == "computed in bfloat16, not compared with float32"
 

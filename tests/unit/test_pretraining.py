@@ -167,7 +167,7 @@ def test_the_lstm_is_its_equations():
     width = network.lstm.hidden_size
     hidden = cell = torch.zeros(3, width, dtype=torch.float64)  # [batch, width]
     with torch.inference_mode():
-        found = network.states(ids)  # [batch, tokens, d_model]
+        states = network.states(ids)  # [batch, tokens, d_model]
     for place in range(SIZES.tokens):
         x = weights["embedding.weight"][ids[:, place]]  # [batch, d_model]
         gates = (
@@ -180,7 +180,7 @@ def test_the_lstm_is_its_equations():
         cell = torch.sigmoid(forget) * cell + torch.sigmoid(enter) * torch.tanh(new)
         hidden = torch.sigmoid(leave) * torch.tanh(cell)
         state = hidden @ weights["projection.weight"].T + weights["projection.bias"]
-        torch.testing.assert_close(found[:, place].double(), state, atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(states[:, place].double(), state, atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -191,8 +191,8 @@ def test_neither_the_future_nor_padding_changes_a_loss(architecture):
     changed = torch.where(torch.arange(SIZES.tokens) < lengths[:, None], ids, other)
     assert not torch.equal(ids, changed)
     with torch.inference_mode():
-        one, two = (finetuning_loss(network, x, lengths, labels, 0.5) for x in (ids, changed))
-        torch.testing.assert_close(one, two)
+        loss, altered = (finetuning_loss(network, x, lengths, labels, 0.5) for x in (ids, changed))
+        torch.testing.assert_close(loss, altered)
         cut = network.states(ids[:, :5])
         torch.testing.assert_close(network.states(ids)[:, :5], cut)
 
@@ -200,11 +200,11 @@ def test_neither_the_future_nor_padding_changes_a_loss(architecture):
 def test_the_loss_of_a_text_is_that_of_its_tokens_alone():
     logits = torch.randn(3, 12, 50, generator=torch.Generator().manual_seed(0))
     ids, lengths, _ = batch()
-    found = text_losses(logits, ids, lengths)
+    losses = text_losses(logits, ids, lengths)
     for row, length in enumerate(lengths.tolist()):
         chances = torch.softmax(logits[row].double(), dim=1)  # [tokens, vocabulary]
         by_hand = -sum(math.log(chances[t, ids[row, t + 1]]) for t in range(length - 1))
-        assert float(found[row]) == pytest.approx(by_hand, rel=1e-5)
+        assert float(losses[row]) == pytest.approx(by_hand, rel=1e-5)
     # A uniform model needs log V nats per token.
     uniform = text_losses(torch.zeros(3, 12, 50), ids, lengths)
     np.testing.assert_allclose(uniform, (lengths - 1) * math.log(50), rtol=1e-6)
@@ -232,7 +232,7 @@ def test_lambda_0_is_no_auxiliary_term_to_the_bit(architecture):
         classes, language = parts_of_the_loss(*given)
         return classes + 0.0 * language
 
-    found = []
+    results = []
     for loss in (lambda *given: finetuning_loss(*given, 0.0), none, times_zero):
         network = build(architecture, SIZES, 0)
         optimizer = torch.optim.AdamW(network.parameters(), lr=1e-2, weight_decay=0.1)
@@ -240,10 +240,10 @@ def test_lambda_0_is_no_auxiliary_term_to_the_bit(architecture):
             optimizer.zero_grad(set_to_none=True)
             loss(network, *batch(step)).backward()
             optimizer.step()
-        found.append((network.state_dict(), [p.grad for p in network.parameters()]))
-    for weights, gradients in found[1:]:
-        assert all(torch.equal(weights[name], found[0][0][name]) for name in weights)
-        assert all(torch.equal(a, b) for a, b in zip(gradients, found[0][1], strict=True))
+        results.append((network.state_dict(), [p.grad for p in network.parameters()]))
+    for weights, gradients in results[1:]:
+        assert all(torch.equal(weights[name], results[0][0][name]) for name in weights)
+        assert all(torch.equal(a, b) for a, b in zip(gradients, results[0][1], strict=True))
 
 
 @settings(deadline=None, max_examples=10)
@@ -252,11 +252,11 @@ def test_lambda_0_is_no_auxiliary_term_to_the_bit(architecture):
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_the_loss_is_equation_5(architecture, weight):
     network = build(architecture, SIZES, 0)
-    found = finetuning_loss(network, *batch(), weight)
+    loss = finetuning_loss(network, *batch(), weight)
     classes, language = parts_of_the_loss(network, *batch())
-    torch.testing.assert_close(found, classes + weight * language)
+    torch.testing.assert_close(loss, classes + weight * language)
     parameters = list(network.parameters())
-    gradients = torch.autograd.grad(found, parameters)
+    gradients = torch.autograd.grad(loss, parameters)
     for got, a, b in zip(
         gradients,
         torch.autograd.grad(classes, parameters, retain_graph=True),
@@ -327,7 +327,7 @@ def reviews(path, train=60, test=20):
 
 def test_no_text_is_in_two_parts_and_labels_are_balanced(tmp_path):
     documents = reviews(tmp_path / "reviews.parquet")
-    split = {one["text"]: one["split"] for one in reversed(documents)}
+    split = {document["text"]: document["split"] for document in reversed(documents)}
     drawn = [draw(tmp_path / "reviews.parquet", EVALUATION, TINY, seed) for seed in (0, 0, 1)]
     assert drawn[0] == drawn[1] != drawn[2]
     for parts in drawn:
@@ -385,10 +385,10 @@ def experiment(tmp_path_factory):
 
 
 def test_classifiers_read_the_end_of_a_text_and_language_models_its_beginning(experiment):
-    parts, made = experiment
+    parts, trials = experiment
     tokenizer = train_bpe([text for text, _ in parts["pretraining"]], TINY.vocabulary_size)
     first = tokenizer.token_to_id(END_OF_TEXT)
-    ends, beginnings = made.ends["test"], made.beginnings["test"]
+    ends, beginnings = trials.ends["test"], trials.beginnings["test"]
     for row, (text, label) in enumerate(parts["test"]):
         for kept, cut in ((ends, slice(-11, None)), (beginnings, slice(11))):
             length = int(kept.lengths[row])
@@ -397,11 +397,11 @@ def test_classifiers_read_the_end_of_a_text_and_language_models_its_beginning(ex
 
 
 def test_quality_of_a_language_model_is_that_of_its_texts_one_by_one(experiment):
-    parts, made = experiment
-    network = made._network("transformer", "pretraining").eval()
-    found = made.language(network, "test")
+    parts, trials = experiment
+    network = trials._network("transformer", "pretraining").eval()
+    quality = trials.language(network, "test")
     total, tokens = 0.0, 0
-    beginnings = made.beginnings["test"]
+    beginnings = trials.beginnings["test"]
     for row, length in enumerate(beginnings.lengths.tolist()):
         ids = beginnings.ids[row : row + 1, :length]
         with torch.inference_mode():
@@ -413,19 +413,19 @@ def test_quality_of_a_language_model_is_that_of_its_texts_one_by_one(experiment)
         len(text[: tokenizer.encode(text).offsets[:11][-1][1]].encode())
         for text, _ in parts["test"]
     )
-    assert found["tokens"] == tokens and found["bytes"] == covered
-    assert found["nll"] == pytest.approx(total / tokens, rel=1e-5)
-    assert found["perplexity"] == pytest.approx(math.exp(total / tokens), rel=1e-4)
-    assert found["bits_per_byte"] == pytest.approx(total / math.log(2) / covered, rel=1e-5)
+    assert quality["tokens"] == tokens and quality["bytes"] == covered
+    assert quality["nll"] == pytest.approx(total / tokens, rel=1e-5)
+    assert quality["perplexity"] == pytest.approx(math.exp(total / tokens), rel=1e-4)
+    assert quality["bits_per_byte"] == pytest.approx(total / math.log(2) / covered, rel=1e-5)
 
 
 def test_zero_shot_is_the_word_that_a_text_makes_more_likely(experiment):
     """Word by word with softmax in float64, and each pair of texts by hand."""
-    parts, made = experiment
+    parts, trials = experiment
     tokenizer = train_bpe([text for text, _ in parts["pretraining"]], TINY.vocabulary_size)
     first = tokenizer.token_to_id(END_OF_TEXT)
-    network = made._network("lstm", "pretraining").eval()
-    found = made.zero_shot(network)
+    network = trials._network("lstm", "pretraining").eval()
+    scores = trials.zero_shot(network)
     labels = [label for _, label in parts["test"]]
     for kind, words in TINY.zero_shot.answers.items():
         difference = []
@@ -435,7 +435,7 @@ def test_zero_shot_is_the_word_that_a_text_makes_more_likely(experiment):
             losses = {}
             for label, word in words.items():
                 ids = {part: tokenizer.encode(part).ids for part in (text, " town", f" {word}")}
-                longest = max(len(tokenizer.encode(f" {one}").ids) for one in words.values())
+                longest = max(len(tokenizer.encode(f" {answer}").ids) for answer in words.values())
                 room = TINY.tokens - 1 - len(ids[" town"]) - longest
                 whole = [first, *ids[text][-room:], *ids[" town"], *ids[f" {word}"]]
                 with torch.inference_mode():
@@ -451,41 +451,41 @@ def test_zero_shot_is_the_word_that_a_text_makes_more_likely(experiment):
         right = np.mean(
             [(d > 0) == (label == "pos") for d, label in zip(difference, labels, strict=True)]
         )
-        assert found[kind] == pytest.approx(right)
+        assert scores[kind] == pytest.approx(right)
         pairs = [
             (a > b) + 0.5 * (a == b)
-            for a, one in zip(difference, labels, strict=True)
+            for a, own_label in zip(difference, labels, strict=True)
             for b, other in zip(difference, labels, strict=True)
-            if one == "pos" and other == "neg"
+            if own_label == "pos" and other == "neg"
         ]
-        assert found[f"{kind}_ranked"] == pytest.approx(np.mean(pairs), abs=0.05)
+        assert scores[f"{kind}_ranked"] == pytest.approx(np.mean(pairs), abs=0.05)
     assert any(" town " in text for text, _ in parts["test"])
 
 
 def test_a_language_model_that_knows_the_word_is_right(experiment, monkeypatch):
     """Planted: a network that gives the label's word all the probability, and the other none."""
-    _, made = experiment
-    network = made._network("transformer", "pretraining").eval()
+    _, trials = experiment
+    network = trials._network("transformer", "pretraining").eval()
     answers: dict[int, list[list[int]]] = {}
-    for rows, _ in made.questions["words"]:
+    for rows, _ in trials.questions["words"]:
         for row, (ids, length) in enumerate(zip(rows.ids, rows.lengths, strict=True)):
             answers.setdefault(row, []).append(ids[: int(length)].tolist())
-    right = {tuple(own[made.ends["test"].labels[row]]) for row, own in answers.items()}
+    right = {tuple(own[trials.ends["test"].labels[row]]) for row, own in answers.items()}
 
     def logits(states):
-        found = torch.full((*states.shape[:2], made.vocabulary), -9.0)
+        values = torch.full((*states.shape[:2], trials.vocabulary), -9.0)
         for row, ids in enumerate(states[..., 0].long().tolist()):
             for place in range(len(ids) - 1):
-                found[row, place, ids[place + 1]] = (
-                    9.0 if any(tuple(ids[: len(one)]) == one for one in right) else -9.0
+                values[row, place, ids[place + 1]] = (
+                    9.0 if any(tuple(ids[: len(answer)]) == answer for answer in right) else -9.0
                 )
-        return found
+        return values
 
     monkeypatch.setattr(network, "states", lambda ids: ids[..., None].float())
     monkeypatch.setattr(network, "next_token_logits", logits)
-    found = made.zero_shot(network)
-    assert found["words"] == found["words_ranked"] == 1
-    assert found["control"] == found["control_ranked"] == 0.5
+    scores = trials.zero_shot(network)
+    assert scores["words"] == scores["words_ranked"] == 1
+    assert scores["control"] == scores["control_ranked"] == 0.5
 
 
 def test_words_for_labels_that_are_not_there_are_named(tmp_path):
@@ -580,15 +580,15 @@ def files(tmp_path_factory):
 
 def test_every_variant_is_there_once(files):
     first = read_sealed(files[0])
-    found = [json.dumps(trial["variant"], sort_keys=True) for trial in first["trials"]]
-    assert len(found) == len(set(found)) == 2 + 8 + TINY.n_layers
+    encoded = [json.dumps(trial["variant"], sort_keys=True) for trial in first["trials"]]
+    assert len(encoded) == len(set(encoded)) == 2 + 8 + TINY.n_layers
     assert first["run"] == {"dataset": "reviews"}
     for trial in first["trials"]:
         assert trial["steps"] == STEPS["steps"]
         assert trial["validation_loss"] == min(r["validation_loss"] for r in trial["curve"])
         assert "validation" not in trial or trial["validation"]["nll"] == trial["validation_loss"]
-    one, other = ([t["variant"] for t in read_sealed(path)["trials"]] for path in files)
-    assert one == other
+    variants, other = ([t["variant"] for t in read_sealed(path)["trials"]] for path in files)
+    assert variants == other
 
 
 # --- The summary ----------------------------------------------------------------------------------
@@ -656,28 +656,28 @@ def synthetic_files(seeds=3, n_layers=3):
 
 
 def test_planted_effects_are_found_and_pairing_removes_what_seeds_share():
-    found = pretraining.summarise(synthetic_files(), 0.95)
-    effects = {one["factor"]: one for one in found["effects"]}
+    summary = pretraining.summarise(synthetic_files(), 0.95)
+    effects = {effect["factor"]: effect for effect in summary["effects"]}
     # Where nothing else varies, the intervals have no width: seeds differ by a shift alone.
     expected = {"pretrained": 0.17, "auxiliary": 0.04, "architecture": 0.03}
     for factor, value in expected.items():
         for end in ("value", "low", "high"):
             assert effects[factor]["average"][end] == pytest.approx(value, abs=1e-12)
-    first = {factor: one["settings"][0] for factor, one in effects.items()}
+    first = {factor: effect["settings"][0] for factor, effect in effects.items()}
     assert first["pretrained"]["architecture"] == "transformer" and first["pretrained"]["auxiliary"]
     assert first["pretrained"]["difference"]["value"] == pytest.approx(0.2)
     assert first["architecture"]["difference"]["value"] == pytest.approx(0.06)
-    assert [len(one["settings"]) for one in effects.values()] == [4, 4, 4]
-    gains = [one["gain"]["value"] for one in found["transfer"]]
+    assert [len(effect["settings"]) for effect in effects.values()] == [4, 4, 4]
+    gains = [entry["gain"]["value"] for entry in summary["transfer"]]
     np.testing.assert_allclose(gains, [0, 0.2 / 3, 0.4 / 3, 0.2], atol=1e-12)
-    assert [one["layers"] for one in found["transfer"]] == [0, 1, 2, 3]
-    assert len(found["cells"]) == 8
-    for model in found["language_models"]:
+    assert [entry["layers"] for entry in summary["transfer"]] == [0, 1, 2, 3]
+    assert len(summary["cells"]) == 8
+    for model in summary["language_models"]:
         assert [row["step"] for row in model["zero_shot"]] == [0, 2, 4]
-        gains = {key: one["value"] for key, one in model["zero_shot_gain"].items()}
+        gains = {key: gain["value"] for key, gain in model["zero_shot_gain"].items()}
         expected = {"words": 0.4, "words_ranked": 0, "control": 0, "control_ranked": 0}
         assert gains == pytest.approx(expected, abs=1e-12)
-    json.dumps(found, allow_nan=False)
+    json.dumps(summary, allow_nan=False)
 
 
 def test_intervals_of_accuracies_stay_inside_their_bounds():
@@ -686,15 +686,15 @@ def test_intervals_of_accuracies_stay_inside_their_bounds():
         for trial in file["trials"]:
             if "accuracy" in trial:
                 trial["accuracy"] = 0.5 if seed == 0 and trial["variant"]["pretrained"] else 1.0
-    found = pretraining.summarise(files, 0.95)
-    accuracies = [one["accuracy"] for one in (*found["cells"], *found["transfer"])]
-    assert any(one["sd"] > 0 for one in accuracies)
-    assert all(0 <= one["low"] <= one["high"] <= 1 for one in accuracies)
-    differences = [one["average"] for one in found["effects"]]
-    differences += [one["gain"] for one in found["transfer"]]
-    differences += [s["difference"] for one in found["effects"] for s in one["settings"]]
-    assert any(one["sd"] > 0 for one in differences)
-    assert all(-1 <= one["low"] <= one["high"] <= 1 for one in differences)
+    summary = pretraining.summarise(files, 0.95)
+    accuracies = [entry["accuracy"] for entry in (*summary["cells"], *summary["transfer"])]
+    assert any(accuracy["sd"] > 0 for accuracy in accuracies)
+    assert all(0 <= accuracy["low"] <= accuracy["high"] <= 1 for accuracy in accuracies)
+    differences = [effect["average"] for effect in summary["effects"]]
+    differences += [entry["gain"] for entry in summary["transfer"]]
+    differences += [s["difference"] for effect in summary["effects"] for s in effect["settings"]]
+    assert any(difference["sd"] > 0 for difference in differences)
+    assert all(-1 <= difference["low"] <= difference["high"] <= 1 for difference in differences)
 
 
 def test_the_measurement_is_over_the_seeds_of_params_yaml(files, tmp_path):
@@ -741,10 +741,10 @@ def test_the_figure_shows_cells_effects_and_transfer():
     expected = sorted(100 * cell["accuracy"]["value"] for cell in measured["cells"])
     np.testing.assert_allclose(shown, expected)
     shown = [line.get_xdata()[0] for line in effects.get_lines() if line.get_marker() == "D"]
-    expected = [100 * one["average"]["value"] for one in measured["effects"]]
+    expected = [100 * effect["average"]["value"] for effect in measured["effects"]]
     np.testing.assert_allclose(shown, expected)
     (line,) = (line for line in transferred.get_lines() if line.get_marker() == "o")
-    expected = [100 * one["accuracy"]["value"] for one in measured["transfer"]]
+    expected = [100 * entry["accuracy"]["value"] for entry in measured["transfer"]]
     np.testing.assert_allclose(line.get_ydata(), expected)
     for name, label in figure_of.ARCHITECTURES.items():
         (line,) = (line for line in zero_shot.get_lines() if line.get_gid() == name)

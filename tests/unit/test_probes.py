@@ -110,7 +110,7 @@ def test_a_bent_position_needs_the_relu_probe():
     # |p - 20| of p: the best line is flat.
     bent = position_errors(line, np.abs(positions - 20), documents, **{**OPTIONS, "epochs": 60})
     assert bent["ridge"].mean() > 4 and bent["relu"].mean() < 1.5
-    # The other way about: of |p - 20|, no probe knows the side.
+    # The reverse: no probe can tell the side from |p - 20|.
     lost = position_errors(np.abs(line - 20), positions, documents, **OPTIONS)
     assert lost["ridge"].mean() > 9 and lost["relu"].mean() > 9
 
@@ -150,13 +150,13 @@ def test_order_error_is_one_half_exactly_without_information_and_blind_to_presen
     first, second = np.where(turn, j, i), np.where(turn, i, j)
     always = np.zeros(400, bool)
     back = order_errors(hidden[first], hidden[second], always, documents[i], **OPTIONS)
-    # Every pair is turned at first sight by the logistic probe: it is fitted to the same.
+    # Every pair looks reversed to the logistic probe at first: it is fitted to the same.
     np.testing.assert_array_equal(there["logistic"], back["logistic"])
     assert back["relu"].mean() == pytest.approx(there["relu"].mean(), abs=0.05)
 
 
 def test_what_a_document_shares_is_not_learnt_across_folds():
-    # The hidden state is the document's name and tells its only position, but not another's.
+    # The hidden state names the document, so it tells its only position but no other's.
     rng = np.random.default_rng(4)
     documents = np.repeat(np.arange(60), 10)
     positions = rng.integers(0, 50, 60)[documents].astype(float)
@@ -180,14 +180,14 @@ def test_ridge_agrees_with_the_normal_equations():
         guess = np.clip(unseen @ w + y.mean(), y.min(), y.max())
         expected[test] = np.abs(guess - positions[test])
         constant[test] = np.abs(np.median(y) - positions[test])
-    found = position_errors(hidden, positions, documents, **OPTIONS, relu_control=False)
-    np.testing.assert_allclose(found["ridge"], expected, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(found["constant"], constant)
-    assert "relu_control" not in found
-    # The control is the same probe, fitted to and tried on permuted labels.
+    errors = position_errors(hidden, positions, documents, **OPTIONS, relu_control=False)
+    np.testing.assert_allclose(errors["ridge"], expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(errors["constant"], constant)
+    assert "relu_control" not in errors
+    # The control is the same probe, fitted and tested on permuted labels.
     shuffled = np.random.default_rng((0, 1)).permutation(positions)
     control = position_errors(hidden, shuffled, documents, **OPTIONS, relu_control=False)
-    np.testing.assert_allclose(found["ridge_control"], control["ridge"], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(errors["ridge_control"], control["ridge"], rtol=1e-9, atol=1e-9)
 
 
 def test_predictions_stay_in_the_range_of_the_positions():
@@ -215,8 +215,8 @@ def test_a_line_that_is_not_done_after_all_steps_is_taken_without_a_warning(monk
     x = np.random.default_rng(0).normal(size=(40, 5))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        (found,) = measures._logistic_scores(x, x[:, 0] > 0, x)
-    assert ((found > 0) == (x[:, 0] > 0)).mean() > 0.7
+        (scores,) = measures._logistic_scores(x, x[:, 0] > 0, x)
+    assert ((scores > 0) == (x[:, 0] > 0)).mean() > 0.7
 
 
 @pytest.mark.parametrize(
@@ -244,20 +244,20 @@ def states(condition: str) -> np.ndarray:
     """float16 [n_layers + 1, tokens, d_model]: intact tells position, zero from layer 1 on."""
     rng = np.random.default_rng(len(condition))
     position = np.tile(np.arange(LENGTH), DOCUMENTS)
-    made = rng.normal(size=(N_LAYERS + 1, len(position), D_MODEL))
-    made[1 if condition == "zero" else 0 :, :, 0] = position / 5
-    return made.astype(np.float16)
+    hidden = rng.normal(size=(N_LAYERS + 1, len(position), D_MODEL))
+    hidden[1 if condition == "zero" else 0 :, :, 0] = position / 5
+    return hidden.astype(np.float16)
 
 
 def write_store(folder: Path, condition: str, model: str = "toy", broken: bool = False) -> Path:
     """A store in two shards, each document with a special token at its begin and its end."""
     folder.mkdir(parents=True)
-    half, made = DOCUMENTS // 2, states(condition)
+    half, hidden = DOCUMENTS // 2, states(condition)
     if broken:
-        made[1, 5] = np.inf
+        hidden[1, 5] = np.inf
     special = np.tile(np.isin(np.arange(LENGTH), (0, LENGTH - 1)), half)
     files = []
-    for number, part in enumerate(np.split(made, 2, axis=1)):
+    for number, part in enumerate(np.split(hidden, 2, axis=1)):
         name = shard_name(number)
         tensors = {"hidden_states": np.ascontiguousarray(part), "special_mask": special}
         save_file(tensors, folder / name)
@@ -294,8 +294,8 @@ def measured(tmp_path_factory):
     write_json(root / "config.json", {**job, "conditions": ["intact", "zero"]})
     probes.main(root / "config.json", root / "activations", root / "out")
     files = sorted((root / "out").rglob("*.json"))
-    runs = [one for path in files for one in unbundled(read_sealed(path))]
-    return {one["run"]["condition"]: one for one in runs}
+    runs = [measurement for path in files for measurement in unbundled(read_sealed(path))]
+    return {measurement["run"]["condition"]: measurement for measurement in runs}
 
 
 def test_special_tokens_are_left_out_and_rows_are_the_right_ones(measured, tmp_path):
@@ -305,54 +305,58 @@ def test_special_tokens_are_left_out_and_rows_are_the_right_ones(measured, tmp_p
     position, document = text(DOCUMENTS, LENGTH)
     inside = (position > 0) & (position < LENGTH - 1)
     options = {"folds": 3, "hidden_units": 8, "epochs": 10, "seed": 0}
-    for condition, one in measured.items():
-        for state, layer in enumerate(one["layers"]):
+    for condition, measurement in measured.items():
+        for state, layer in enumerate(measurement["layers"]):
             errors = position_errors(
                 states(condition)[state, inside], position[inside], document[inside], **options
             )
             for name in ("ridge", "relu", "ridge_control"):
-                found = layer["position"][name]
-                assert found["value"] == pytest.approx(errors[name].mean(), rel=1e-9)
-                assert found["low"] <= found["value"] <= found["high"]
+                estimate = layer["position"][name]
+                assert estimate["value"] == pytest.approx(errors[name].mean(), rel=1e-9)
+                assert estimate["low"] <= estimate["value"] <= estimate["high"]
             gain = layer["position"]["gain"]["ridge"]["value"]
             assert gain == pytest.approx((errors["constant"] - errors["ridge"]).mean(), rel=1e-6)
-        assert one["chance"]["position"]["value"] == pytest.approx(errors["constant"].mean())
+        assert measurement["chance"]["position"]["value"] == pytest.approx(
+            errors["constant"].mean()
+        )
 
 
 def test_planted_layers_are_found_and_controls_are_at_chance(measured):
-    for condition, one in measured.items():
-        chance = one["chance"]["position"]["value"]
-        assert one["chance"]["order"] == 0.5
-        for layer in one["layers"]:
+    for condition, measurement in measured.items():
+        chance = measurement["chance"]["position"]["value"]
+        assert measurement["chance"]["order"] == 0.5
+        for layer in measurement["layers"]:
             tells = condition == "intact" or layer["layer"] > 0
             ridge, order = layer["position"]["ridge"]["value"], layer["order"]["logistic"]["value"]
             assert (ridge < 0.3 * chance) == tells and (order < 0.15) == tells
             assert layer["position"]["ridge_control"]["value"] > 0.93 * chance
             assert 0.35 < layer["order"]["logistic_control"]["value"] < 0.65
-            ends = layer["layer"] in one["relu_control_layers"]
+            ends = layer["layer"] in measurement["relu_control_layers"]
             for quantity in ("position", "order"):
                 assert (layer[quantity]["relu_control"] is not None) == ends
         if condition == "zero":
-            gain = one["layers"][0]["position"]["gain"]["ridge"]
+            gain = measurement["layers"][0]["position"]["gain"]["ridge"]
             assert gain["value"] < 0.05 * chance
 
 
 def test_form_of_the_measurement(measured):
-    one = measured["zero"]
-    assert one["run"] == {"model": "toy", "dataset": "sample", "condition": "zero"}
-    assert (one["status"], one["reason"], one["catalogue"]) == ("measured", None, ["B4"])
-    assert [layer["name"] for layer in one["layers"]] == ["embedding", "block 1", "last"]
-    assert one["relu_control_layers"] == [0, N_LAYERS]
-    json.dumps(one, allow_nan=False)
+    measurement = measured["zero"]
+    assert measurement["run"] == {"model": "toy", "dataset": "sample", "condition": "zero"}
+    assert (measurement["status"], measurement["reason"], measurement["catalogue"]) == (
+        "measured", None, ["B4"]
+    )  # fmt: skip
+    assert [layer["name"] for layer in measurement["layers"]] == ["embedding", "block 1", "last"]
+    assert measurement["relu_control_layers"] == [0, N_LAYERS]
+    json.dumps(measurement, allow_nan=False)
 
 
 def test_few_tokens_are_sampled_the_same_in_all_runs():
     position, document = text(50, 20)
     few = SMALL.model_copy(update={"tokens": 100})
-    one, two = (probes.Sample.draw(few, document, position) for _ in range(2))
+    first, second = (probes.Sample.draw(few, document, position) for _ in range(2))
     for name in ("tokens", "first", "second"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
-    assert len(np.unique(one.tokens)) == 100 and len(one.first) == SMALL.pairs
+        np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
+    assert len(np.unique(first.tokens)) == 100 and len(first.first) == SMALL.pairs
     with pytest.raises(ArtifactError, match="2 documents for 3 folds"):
         probes.Sample.draw(SMALL, *reversed(text(2, 20)))
     with pytest.raises(ArtifactError, match="longer documents"):
@@ -400,18 +404,23 @@ def test_scheme_probes_read_the_library_s_hidden_states(scheme):
     import torch
 
     root, network, ids = scheme
-    kept = [(d, p) for d, one in enumerate(ids) for p in range(1, len(one)) if (d + p) % 3]
+    kept = [
+        (d, p)
+        for d, document_ids in enumerate(ids)
+        for p in range(1, len(document_ids))
+        if (d + p) % 3
+    ]
     document, position = np.array(kept).T
-    found = scheme_probes.hidden_states(
+    hidden = scheme_probes.hidden_states(
         network, Tokens(root / "tokens/sample.parquet"), document, position
     )
-    assert found.shape == (3, len(kept), 16)
+    assert hidden.shape == (3, len(kept), 16)
     with torch.inference_mode():
         for number in (0, 5, DOCUMENTS - 1):
             out = network(torch.tensor([ids[number]]), output_hidden_states=True)
             expected = torch.stack(out.hidden_states)[:, 0].numpy()  # [3, tokens, 16]
             here = document == number
-            np.testing.assert_allclose(found[:, here], expected[:, position[here]], atol=1e-6)
+            np.testing.assert_allclose(hidden[:, here], expected[:, position[here]], atol=1e-6)
 
 
 def test_scheme_probes_end_to_end(scheme):
@@ -431,32 +440,32 @@ def test_scheme_probes_end_to_end(scheme):
         "toy", root / "config.json", root / "model", root / "tokens", root / "summary.json",
         root / "out",
     )  # fmt: skip
-    one = read_sealed(root / "out/sample.json")
-    assert one["run"] == {"model": "toy", "dataset": "sample", "condition": "intact"}
-    assert one["measurement"] == "scheme_probes" and one["scheme"] == "learned"
-    assert one["training"] == learned
-    # Position embeddings of the size of the words' tell much, already where they are added.
-    first = one["layers"][0]["position"]["ridge"]["value"]
-    assert first < 0.9 * one["chance"]["position"]["value"]
-    assert len(one["layers"]) == 3
-    json.dumps(one, allow_nan=False)
+    measurement = read_sealed(root / "out/sample.json")
+    assert measurement["run"] == {"model": "toy", "dataset": "sample", "condition": "intact"}
+    assert measurement["measurement"] == "scheme_probes" and measurement["scheme"] == "learned"
+    assert measurement["training"] == learned
+    # Position embeddings as large as the words' tell much as soon as they are added.
+    first = measurement["layers"][0]["position"]["ridge"]["value"]
+    assert first < 0.9 * measurement["chance"]["position"]["value"]
+    assert len(measurement["layers"]) == 3
+    json.dumps(measurement, allow_nan=False)
 
 
 def study(measured, models, datasets, schemes):
-    """Measurements of many models and data sets, all with the numbers of one."""
-    found = [
-        {**one, "run": {"model": model, "dataset": dataset, "condition": condition}}
+    """Measurements of many models and data sets, all with the same numbers."""
+    measurements = [
+        {**measurement, "run": {"model": model, "dataset": dataset, "condition": condition}}
         for model in models
         for dataset in datasets
-        for condition, one in measured.items()
+        for condition, measurement in measured.items()
     ]
     for name in schemes:
         for dataset in datasets:
             run = {"model": f"scheme_{name}", "dataset": dataset, "condition": "intact"}
-            found.append(
+            measurements.append(
                 {**measured["zero"], "measurement": "scheme_probes", "scheme": name, "run": run}
             )
-    return found
+    return measurements
 
 
 SCHEMES = ("learned", "sinusoidal", "alibi", "rotary", "none")
@@ -475,8 +484,8 @@ SCHEMES = ("learned", "sinusoidal", "alibi", "rotary", "none")
     ],
 )
 def test_the_figure_is_readable_for_any_study(measured, models, datasets, schemes):
-    found = study(measured, models, datasets, schemes)
-    figure = position_probes.draw(found, FIGURES.position_probes, FIGURES.style)
+    measurements = study(measured, models, datasets, schemes)
+    figure = position_probes.draw(measurements, FIGURES.position_probes, FIGURES.style)
     check_texts(figure)
     assert len(figure.axes) == 1 + bool(schemes)
     named = ", ".join(map(common.display, (models[-1], "zero")))
@@ -486,12 +495,14 @@ def test_the_figure_is_readable_for_any_study(measured, models, datasets, scheme
 
 
 def test_what_was_not_run_says_why(measured):
-    found = study(measured, ["minilm"], ["sample"], [])
-    absent = [{**one, "status": "not run", "reason": "too large"} for one in found]
+    measurements = study(measured, ["minilm"], ["sample"], [])
+    absent = [
+        {**measurement, "status": "not run", "reason": "too large"} for measurement in measurements
+    ]
     figure = position_probes.draw(absent, FIGURES.position_probes, FIGURES.style)
     assert "too large" in texts(figure)[0].get_text()
     mixed = study(measured, ["minilm"], ["sample"], []) + [
-        {**one, "run": {**one["run"], "model": "other"}} for one in absent
+        {**measurement, "run": {**measurement["run"], "model": "other"}} for measurement in absent
     ]
     figure = position_probes.draw(mixed, FIGURES.position_probes, FIGURES.style)
     check_texts(figure)
@@ -507,9 +518,9 @@ def test_a_relu_probe_reads_what_a_linear_one_reads_in_directions_of_little_vari
     little = (positions - 49.5)[:, None] * rng.normal(size=40) * 0.01
     hidden = noise + little + rng.normal(size=noise.shape) * 0.01  # [tokens, d_model]
     options = {"folds": 3, "hidden_units": 16, "epochs": 16, "seed": 0}
-    found = measures.position_errors(hidden, positions, documents, **options)
-    ridge, relu = found["ridge"].mean(), found["relu"].mean()
-    assert ridge < 6 < found["constant"].mean() / 3
+    errors = measures.position_errors(hidden, positions, documents, **options)
+    ridge, relu = errors["ridge"].mean(), errors["relu"].mean()
+    assert ridge < 6 < errors["constant"].mean() / 3
     assert relu < 1.5 * ridge
     later = positions[:-1] > positions[1:]  # neighbours, of one document or of two
     pairs = (hidden[:-1], hidden[1:], later, documents[:-1])

@@ -15,10 +15,10 @@ def rules() -> dict[str, str]:
     """The text of each rule."""
     text = "".join(path.read_text() for path in sorted(PROJECT.glob("workflow/rules/*.smk")))
     parts = re.split(r"(?m)^ *(?:rule|checkpoint|use rule \w+ as) (\w+)(?: with)?:$", text)
-    found = dict(zip(parts[1::2], parts[2::2], strict=True))
-    # A loop makes those of the measurements that are alike.
+    own = dict(zip(parts[1::2], parts[2::2], strict=True))
+    # A loop makes the rules of similar measurements.
     loop = re.search(r"(?ms)^    rule:\n(.+?)^\S", text)[1]
-    return {**dict.fromkeys(MEASUREMENTS, loop.replace("\n    ", "\n")), **found}
+    return {**dict.fromkeys(MEASUREMENTS, loop.replace("\n    ", "\n")), **own}
 
 
 def test_rules_are_found():
@@ -30,7 +30,7 @@ def test_what_a_rule_needs_is_in_the_profile(name):
     rule = rules()[name]
     assert PROFILE["set-threads"].get(name) == (8 if "    threads: THREADS\n" in rule else None)
     gpu = PROFILE["set-resources"].get(name, {}).get("gpu")
-    # The loop asks for those that train.
+    # The loop asks for it if it trains.
     trains = name in MEASUREMENTS and MEASUREMENTS[name].learns
     assert gpu == (1 if trains or "        gpu=GPU,\n" in rule else None)
     assert not re.search(r"threads: \d|gpu=\d", rule), "common.smk says how many there are"

@@ -77,13 +77,15 @@ def commands(text: str) -> list[str]:
 def test_a_page_in_both_languages_has_the_same_commands_numbers_and_pages(page):
     path = PROJECT / page
     other = path.with_suffix(".ja.md")
-    english, japanese = (one.read_text(encoding="utf-8") for one in (path, other))
+    english, japanese = (file.read_text(encoding="utf-8") for file in (path, other))
     assert commands(english) == commands(japanese)
-    templates = [PROJECT / findings.TEMPLATES / one.name for one in (path, other)]
+    templates = [PROJECT / findings.TEMPLATES / file.name for file in (path, other)]
     keys = [
-        sorted(mark["key"] for mark in findings.MARKED.finditer(one.read_text(encoding="utf-8")))
-        for one in templates
-        if one.is_file()
+        sorted(
+            mark["key"] for mark in findings.MARKED.finditer(template.read_text(encoding="utf-8"))
+        )
+        for template in templates
+        if template.is_file()
     ]
     assert keys[:1] == keys[1:]
     pages = r"(?m)^\| \[([\w.-]+)\]\("
@@ -92,7 +94,7 @@ def test_a_page_in_both_languages_has_the_same_commands_numbers_and_pages(page):
 
 
 def test_the_readme_is_short_and_has_few_numbers():
-    """It is read in an editor, and what it says stays in mind."""
+    """It is read in an editor, and has to be remembered."""
     for name in ("README.md", "README.ja.md"):
         text = (PROJECT / name).read_text(encoding="utf-8")
         assert len(text.splitlines()) <= 80

@@ -46,7 +46,7 @@ PLAIN = Text(line_breaks="keep", normalization="none")
 def archive(
     path: Path, files: dict[str, str], mode: str = "w:gz", more: tuple[str, ...] = ()
 ) -> Path:
-    """Reviews in the published layout, in the order given, and files that are no reviews."""
+    """Reviews in the published layout, in the given order, and files other than reviews."""
     with tarfile.open(path, mode) as tar:
         for name, text in [*files.items(), *((name, "0:1 1:4") for name in more)]:
             data = text.encode()
@@ -80,7 +80,7 @@ def here(tmp_path, monkeypatch):
 
 @contextlib.contextmanager
 def serving(folder: Path):
-    """A server of a folder on this machine, which stands for the publisher's."""
+    """A local server of a folder, in place of the publisher's."""
 
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *arguments):
@@ -99,14 +99,14 @@ def serving(folder: Path):
 
 
 def test_the_checksum_is_of_identities_splits_and_texts(tmp_path):
-    """Computed here from the reviews alone, in the order in which they are read."""
+    """Computed here from the reviews alone, in the order of reading."""
     path = archive(tmp_path / "a.tar.gz", REVIEWS)
     split = {"train/unsup/0_0.txt": "unsup"}
     listing, seen = hashlib.sha256(), set()
-    for one in parse(RawFile(path), Content(format="imdb", text=PLAIN)):
-        name = one["file"].removeprefix("aclImdb/")
+    for document in parse(RawFile(path), Content(format="imdb", text=PLAIN)):
+        name = document["file"].removeprefix("aclImdb/")
         seen.add(name)
-        line = [one["document_id"], split.get(name, name.partition("/")[0]), REVIEWS[name]]
+        line = [document["document_id"], split.get(name, name.partition("/")[0]), REVIEWS[name]]
         listing.update(f"{json.dumps(line)}\n".encode())
     assert seen == set(REVIEWS)
     assert public.digest(RawFile(path), "imdb") == (listing.hexdigest(), 6)
@@ -118,14 +118,14 @@ def test_how_reviews_are_packed_does_not_count(tmp_path):
     bags = ("train/labeledBow.feat", "test/labeledBow.feat", "imdbEr.txt", "README")
     assert of(archive(tmp_path / "b.tar.gz", backwards, more=bags)) == known
     assert of(archive(tmp_path / "c.tar", REVIEWS, "w")) == known
-    with zipfile.ZipFile(tmp_path / "e.zip", "w") as made:
+    with zipfile.ZipFile(tmp_path / "e.zip", "w") as packed:
         for name, text in backwards.items():
-            made.writestr(f"aclImdb/{name}", text)
+            packed.writestr(f"aclImdb/{name}", text)
     assert of(tmp_path / "e.zip") == known
 
 
 def renamed(name: str) -> dict[str, str]:
-    """The reviews, of which the last has another name."""
+    """The reviews, the last under another name."""
     return {**{key: text for key, text in REVIEWS.items() if text != "Never."}, name: "Never."}
 
 
@@ -166,7 +166,9 @@ def fetched(here: Path, given: PublicSource, name: str = "reviews") -> set[str]:
     target = here / "data/raw/raw"
     fetch(given, "imdb", target, name=name)
     assert [path.name for path in target.parent.iterdir()] == ["raw"]
-    return {one["text"] for one in parse(RawFile(target), Content(format="imdb", text=PLAIN))}
+    return {
+        document["text"] for document in parse(RawFile(target), Content(format="imdb", text=PLAIN))
+    }
 
 
 def test_the_place_on_this_machine_comes_before_the_address(here):
@@ -237,7 +239,7 @@ def take(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
 
 @pytest.fixture
 def project(tmp_path):
-    """A project whose data set `imdb_public` is six reviews."""
+    """A project whose `imdb_public` has six reviews."""
     folder = tmp_path / "project"
     folder.mkdir()
     copy_params(folder)

@@ -1,6 +1,6 @@
 """Each number of a study is the one that its key names, in digits that mean something.
 
-Every number of a made-up measurement is another one; expected ones are found by hand.
+All numbers of a made-up measurement differ; the expected ones are found by hand.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def conditions(model: str = "decoder", dataset: str = "sample_reviews") -> dict:
     return distinct(synthetic.conditions(STUDY, {}, model, dataset), kept=KEPT)
 
 
-def entry(one: dict, name: str) -> dict:
-    (found,) = (entry for entry in one["conditions"] if entry["condition"] == name)
-    return found
+def entry(measurement: dict, name: str) -> dict:
+    (condition,) = (entry for entry in measurement["conditions"] if entry["condition"] == name)
+    return condition
 
 
 # --- Digits ---------------------------------------------------------------------------------------
@@ -48,12 +48,12 @@ def entry(one: dict, name: str) -> dict:
 def test_digits_follow_the_interval(value, sign, half, shift):
     """By exact decimals: two digits of half the width, three to six of the number."""
     low, high = sign * value - half * (1 - shift), sign * value + half * (1 + shift)
-    found = keys.decimals_of(Number(sign * value, low, high))
-    # Where a logarithm is a whole number but for its last bit, either is right.
+    decimals = keys.decimals_of(Number(sign * value, low, high))
+    # Where a logarithm is whole except in its last bit, either is right.
     assume(all(abs(math.log10(x) - round(math.log10(x))) > 1e-9 for x in (value, (high - low) / 2)))
     width = Decimal((high - low) / 2).adjusted()  # the exponent of the first digit
     first = max(Decimal(value).adjusted(), width)
-    assert found == min(max(1 - width, 2 - first), 5 - first)
+    assert decimals == min(max(1 - width, 2 - first), 5 - first)
 
 
 def test_digits_without_an_interval():
@@ -69,8 +69,8 @@ def test_text_has_three_digits_of_what_has_no_interval():
     assert keys.decimals_in_text(Number(0.0123)) == 4
     assert keys.decimals_in_text(Number(181.3)) == 0
     assert keys.decimals_in_text(Number(123456.7)) == -2
-    for one in (Number(1.234, 1.2335, 1.2345), Number(5322240), Number(1.5, decimals=7)):
-        assert keys.decimals_in_text(one) == keys.decimals_of(one)
+    for number in (Number(1.234, 1.2335, 1.2345), Number(5322240), Number(1.5, decimals=7)):
+        assert keys.decimals_in_text(number) == keys.decimals_of(number)
 
 
 @pytest.mark.parametrize(
@@ -91,56 +91,60 @@ def test_how_a_number_is_written(value, decimals, text):
 
 
 def test_numbers_of_similarity_are_by_layer():
-    one = distinct(synthetic.similarity("m", "d", "zero", 8, 3), kept={"layer"})
-    found = numbers_of(one)
-    assert found.keys() >= set(QUANTITIES["similarity"].names)
+    measurement = distinct(synthetic.similarity("m", "d", "zero", 8, 3), kept={"layer"})
+    numbers = numbers_of(measurement)
+    assert numbers.keys() >= set(QUANTITIES["similarity"].names)
     for key in ("documents", "tokens", "d_model", "sample_tokens", "same_token_share"):
-        assert found[key] == Number(one[key])
-    assert found["gaussian.sd"] == Number(one["gaussian_null"]["sd"])
-    for layer in one["layers"]:
+        assert numbers[key] == Number(measurement[key])
+    assert numbers["gaussian.sd"] == Number(measurement["gaussian_null"]["sd"])
+    for layer in measurement["layers"]:
         name = layer["name"].replace(" ", "_")
         for key, value in layer.items():
             if key not in ("layer", "name"):
-                assert found[f"{name}.{key}"] == expected(value), key
+                assert numbers[f"{name}.{key}"] == expected(value), key
 
 
 def test_numbers_of_perplexity():
-    one = distinct(synthetic.perplexity("m", "d", "zero", True))
-    found = numbers_of(one)
-    assert found.keys() == set(QUANTITIES["perplexity"].names)
-    for key, number in found.items():
+    measurement = distinct(synthetic.perplexity("m", "d", "zero", True))
+    numbers = numbers_of(measurement)
+    assert numbers.keys() == set(QUANTITIES["perplexity"].names)
+    for key, number in numbers.items():
         name = key.removeprefix("sequence.")
-        value = one["sequence_perplexity"][name] if key.startswith("sequence.") else one[key]
+        value = (
+            measurement["sequence_perplexity"][name]
+            if key.startswith("sequence.")
+            else measurement[key]
+        )
         assert number == expected(value), key
 
 
 def test_numbers_of_a_condition_are_its_own():
-    one = conditions()
-    found = conditions_quantities.condition_facts(one)
-    assert [*found] == [entry["condition"] for entry in one["conditions"]]
-    for name, numbers in found.items():
+    measurement = conditions()
+    facts = conditions_quantities.condition_facts(measurement)
+    assert [*facts] == [entry["condition"] for entry in measurement["conditions"]]
+    for name, numbers in facts.items():
         assert numbers.keys() == set(QUANTITIES["conditions"].names)
-        own = entry(one, name)
+        own = entry(measurement, name)
         for key in conditions_quantities.ESTIMATES:
             assert numbers[key] == expected(own[key])
         assert numbers["embedding.cosine"] == expected(own["layers"][0])
         assert numbers["last.cosine"] == expected(own["layers"][-1])
-        assert numbers["documents"] == Number(one["documents"])
-        assert numbers["tokens"] == Number(one["scored_tokens"]), "those with a loss"
+        assert numbers["documents"] == Number(measurement["documents"])
+        assert numbers["tokens"] == Number(measurement["scored_tokens"]), "those with a loss"
     encoder = conditions("minilm")
     assert conditions_quantities.evaluated(encoder, "zero")["tokens"] == Number(encoder["tokens"])
     lacking = NotRun("minilm has no language-model head")
     assert conditions_quantities.evaluated(encoder, "zero")["recovered"] == lacking
     none = conditions_quantities.evaluated(encoder, "fitted")
     assert none == dict.fromkeys(QUANTITIES["conditions"].names, NotRun("fitted is not for minilm"))
-    entry(one, "mean")["recovered"] = None
+    entry(measurement, "mean")["recovered"] = None
     why = NotRun("nothing is lost without positions")
-    assert conditions_quantities.evaluated(one, "mean")["recovered"] == why
+    assert conditions_quantities.evaluated(measurement, "mean")["recovered"] == why
 
 
 def test_what_of_a_fit_is_position_is_of_those_with_controls():
     estimate = {"value": 1.0, "low": 0.5, "high": 2.0}
-    one = {
+    measurement = {
         "run": {"model": "small"},
         "conditions": [
             {"condition": "a", "adaptation": {"x": estimate, "share": None}},
@@ -149,32 +153,39 @@ def test_what_of_a_fit_is_position_is_of_those_with_controls():
         ],
     }
     why = NotRun("nothing is lost without positions")
-    assert conditions_quantities.with_controls(one) == ["a"]
-    assert conditions_quantities.adapted(one, "a") == {"x": Number(1.0, 0.5, 2.0), "share": why}
+    assert conditions_quantities.with_controls(measurement) == ["a"]
+    assert conditions_quantities.adapted(measurement, "a") == {
+        "x": Number(1.0, 0.5, 2.0),
+        "share": why,
+    }
     for condition in "bcd":
         lacking = NotRun(f"controls of {condition} are not run for small")
-        assert conditions_quantities.adapted(one, condition) == dict.fromkeys(
+        assert conditions_quantities.adapted(measurement, condition) == dict.fromkeys(
             conditions_quantities.ADAPTATION, lacking
         )
 
 
 def test_numbers_of_norms_and_of_reference_levels():
-    one = distinct(synthetic.norms("m", "d"))
-    one["r2"] = {of: {"linear": 0.5 + n, "flexible": 0.25 - n} for n, of in enumerate(one["r2"])}
-    found = norms_quantities.norm_facts(one)
-    assert found.keys() == set(norms_quantities.NORMS)
-    assert found["r2.sum.flexible"] == Number(one["r2"]["sum"]["flexible"]) == Number(-1.75)
-    assert found["r2.position_embeddings.linear"] == Number(0.5)
-    one = distinct(synthetic.reference(STUDY, "decoder", "d"))
-    found = reference_quantities.reference_facts(one)
-    assert found.keys() == set(reference_quantities.REFERENCE)
-    for level in one["levels"]:
+    measurement = distinct(synthetic.norms("m", "d"))
+    measurement["r2"] = {
+        of: {"linear": 0.5 + n, "flexible": 0.25 - n} for n, of in enumerate(measurement["r2"])
+    }
+    facts = norms_quantities.norm_facts(measurement)
+    assert facts.keys() == set(norms_quantities.NORMS)
+    assert facts["r2.sum.flexible"] == Number(measurement["r2"]["sum"]["flexible"]) == Number(-1.75)
+    assert facts["r2.position_embeddings.linear"] == Number(0.5)
+    measurement = distinct(synthetic.reference(STUDY, "decoder", "d"))
+    facts = reference_quantities.reference_facts(measurement)
+    assert facts.keys() == set(reference_quantities.REFERENCE)
+    for level in measurement["levels"]:
         for key in ("perplexity", "bits_per_byte"):
-            assert found[f"{level['level'].split()[-1]}.{key}"] == expected(level[key])
-    fewer = reference_quantities.reference_facts({**one, "levels": one["levels"][:1]})
+            assert facts[f"{level['level'].split()[-1]}.{key}"] == expected(level[key])
+    fewer = reference_quantities.reference_facts(
+        {**measurement, "levels": measurement["levels"][:1]}
+    )
     lacking = NotRun("not among the reference levels of this study")
     assert fewer["bigram.perplexity"] == lacking and fewer["uniform.bits_per_byte"] != lacking
-    why = reference_quantities.reference_facts({**one, "levels": [], "reason": "no corpus"})
+    why = reference_quantities.reference_facts({**measurement, "levels": [], "reason": "no corpus"})
     assert set(why.values()) == {NotRun("no corpus")}
 
 
@@ -184,7 +195,7 @@ def test_the_ends_of_long_documents():
         return {"from": end - 9, "to": end, "nll_per_token": value}
 
     buckets = [bucket(end) for end in (10, 20, 21, 22, 40)]
-    one = {
+    measurement = {
         "trained_tokens": 20, "documents": 7,
         "conditions": [{"condition": "other", "buckets": []},
                        {"condition": "it", "buckets": buckets, "difference": None,
@@ -194,50 +205,53 @@ def test_the_ends_of_long_documents():
                         "recovered": [{"value": share, "low": 0.0, "high": 1.0}
                                       for share in (0.1, 0.2, 0.3, 0.4)] + [None]}],
     }  # fmt: skip
-    found = conditions_quantities.long_facts(one, "it")
-    # The token that is predicted from the last trained position is the one after it.
-    assert (found["within"].value, found["beyond"].value) == (21.0, 40.0)
-    assert found["difference"] == NotRun("the study compares long documents with no condition")
-    assert conditions_quantities.long_facts(one, "compared")["difference"] == Number(
+    facts = conditions_quantities.long_facts(measurement, "it")
+    # The last trained position predicts the token after it.
+    assert (facts["within"].value, facts["beyond"].value) == (21.0, 40.0)
+    assert facts["difference"] == NotRun("the study compares long documents with no condition")
+    assert conditions_quantities.long_facts(measurement, "compared")["difference"] == Number(
         -0.5, -0.75, -0.25
     )
     none = NotRun("nothing is lost without positions, or it is the loss of that model")
-    assert found["recovered_within"] == found["recovered_beyond"] == none
-    shares = conditions_quantities.long_facts(one, "compared")
+    assert facts["recovered_within"] == facts["recovered_beyond"] == none
+    shares = conditions_quantities.long_facts(measurement, "compared")
     assert (shares["recovered_within"], shares["recovered_beyond"]) == (Number(0.3, 0.0, 1.0), none)
-    short = {**one, "trained_tokens": 5}
+    short = {**measurement, "trained_tokens": 5}
     assert conditions_quantities.long_facts(short, "it")["within"].value == 10.0
     lacking = NotRun("no condition x on long documents in this study")
-    assert conditions_quantities.long_facts(one, "x") == dict.fromkeys(
+    assert conditions_quantities.long_facts(measurement, "x") == dict.fromkeys(
         conditions_quantities.ENDS, lacking
     )
-    assert conditions_quantities.long_counts(one) == {"trained": Number(20), "documents": Number(7)}
+    assert conditions_quantities.long_counts(measurement) == {
+        "trained": Number(20),
+        "documents": Number(7),
+    }
 
 
 def test_numbers_of_learned_masks():
     mask = {"mask": "it", "loss": 1.5, "start": 2.5, "intact": 3.5, "slope": 0.05}
-    found = conditions_quantities.mask_facts(mask)
-    assert found == {
+    facts = conditions_quantities.mask_facts(mask)
+    assert facts == {
         "loss": Number(1.5), "start": Number(2.5), "intact": Number(3.5),
         "slope": Number(0.05, decimals=2), "parameters": NotRun("the mask it has no parameters"),
     }  # fmt: skip
     assert conditions_quantities.mask_facts({**mask, "slope": 2.0})["slope"] == Number(
         2.0, decimals=0
     )
-    one = {"run": {"model": "m"}, "masks": [{**mask, "mask": "other", "loss": 9.0}, mask]}
-    found = conditions_quantities.masks_facts(one, ["it", "none"])
-    assert found["masks.it.loss"] == Number(1.5)
-    assert found["masks.none.loss"] == NotRun("no mask none of m")
-    assert len(found) == 2 * len(conditions_quantities.MASK)
+    measurement = {"run": {"model": "m"}, "masks": [{**mask, "mask": "other", "loss": 9.0}, mask]}
+    facts = conditions_quantities.masks_facts(measurement, ["it", "none"])
+    assert facts["masks.it.loss"] == Number(1.5)
+    assert facts["masks.none.loss"] == NotRun("no mask none of m")
+    assert len(facts) == 2 * len(conditions_quantities.MASK)
 
 
 def test_the_spread_of_several_decoders():
-    found = keys.spread([Number(1.0), NotRun("no"), Number(2.0), Number(6.0)])
-    assert (found["mean"].value, found["least"].value) == (3.0, 1.0)
-    assert found["sd"].value == pytest.approx(7**0.5)  # (4 + 1 + 9) / 2
-    one = keys.spread([Number(4.0), NotRun("no")])
-    assert one["mean"] == one["least"] == Number(4.0)
-    assert one["sd"] == NotRun("one decoder in this study")
+    spread = keys.spread([Number(1.0), NotRun("no"), Number(2.0), Number(6.0)])
+    assert (spread["mean"].value, spread["least"].value) == (3.0, 1.0)
+    assert spread["sd"].value == pytest.approx(7**0.5)  # (4 + 1 + 9) / 2
+    single = keys.spread([Number(4.0), NotRun("no")])
+    assert single["mean"] == single["least"] == Number(4.0)
+    assert single["sd"] == NotRun("one decoder in this study")
     none = dict.fromkeys(("mean", "sd", "least"), NotRun("no decoder has this number"))
     assert keys.spread([NotRun("no")]) == none
 
@@ -284,7 +298,7 @@ def test_roles_are_the_first_of_their_kind_and_named_where_they_lack():
 
 
 def test_ends_of_what_a_study_varies_have_names():
-    """Of sizes that were measured; where none was, the ends are as they are said to lack."""
+    """Of measured sizes; where none was, the ends say what they lack."""
     numbers = Numbers()
     entries = {f"strongest.{keys}.cosine": Number(keys / 100) for keys in (4, 16, 1)}
     lacking = {f"strongest.{keys}.delta_nll": NotRun("no loss") for keys in (4, 16, 1)}
@@ -327,9 +341,9 @@ def test_keys_of_places():
         numbers.put(place, {"q": Number(count)})
     assert numbers == {key: Number(count) for count, key in enumerate(cases)}
     for key, place in cases.items():
-        found = numbers.places[key]
-        assert found.quantity == "q" and found.called == place.called and found.key == key
-        assert (found.model, found.dataset, found.condition) == (
+        kept = numbers.places[key]
+        assert kept.quantity == "q" and kept.called == place.called and kept.key == key
+        assert (kept.model, kept.dataset, kept.condition) == (
             place.model,
             place.dataset,
             place.condition,
@@ -360,7 +374,7 @@ def test_columns_have_a_format_with_room():
 
 def test_the_decimals_of_a_set_are_the_most_that_one_needs():
     wide, narrow = Number(0.5, 0.25, 0.75), Number(0.5, 0.4999, 0.5001)
-    assert [keys.decimals_of(one) for one in (wide, narrow)] == [3, 6]
+    assert [keys.decimals_of(number) for number in (wide, narrow)] == [3, 6]
     assert cells.shared_decimals([wide, None, narrow], 9) == 6
     assert cells.shared_decimals([wide, narrow], 4) == 4
     assert cells.shared_decimals([None], 4) == cells.shared_decimals([Number(1e6)], 4) == 0
@@ -397,8 +411,8 @@ def test_documents_are_counted_by_model_and_data_set():
         {**one(name, "d", 5 + n), "positions": positions, "is_decoder": is_decoder}
         for n, (name, (positions, is_decoder)) in enumerate(zip("abc", kinds, strict=True))
     ]
-    found = [documents_of(Made(*apart), {"probes"}, shown) for shown in ("table", "rotation")]
-    assert found == [r"Documents: d \num{5}.", r"Documents: d \num{6}."]
+    sentences = [documents_of(Made(*apart), {"probes"}, shown) for shown in ("table", "rotation")]
+    assert sentences == [r"Documents: d \num{5}.", r"Documents: d \num{6}."]
     two = documents_of(Made(one("a", "d", 5), one("b", "d", 6)), {"probes"})
     assert two == r"Documents: d \num{5} (a); d \num{6} (b)."
 
@@ -407,7 +421,7 @@ def test_documents_are_counted_by_model_and_data_set():
 
 
 def test_a_quantity_is_called_part_by_part():
-    """The measurement's own words come first, then those of all, then the part as it is."""
+    """A measurement's own words come first, then the common ones, then the part itself."""
     own, of_all = WORDS["readback"], PARTS
     assert label("readback", "margin") == own["margin"]
     assert WORDS["similarity"]["sd"] != PARTS["sd"]
@@ -443,7 +457,7 @@ def empty(study: dict, **changed) -> Results:
 def lacking(study: dict) -> set[tuple[str, str, str, str]]:
     """Measurement, model, data set and condition of all that documents print of a study."""
     active, of_runs = study["study"], {"components", "hard_attention", "heads", "probes", "spectra"}
-    found = {("training", model, "", "") for model in active["trained"]}
+    missing = {("training", model, "", "") for model in active["trained"]}
     # Scores of a sentence are for looking at: documents print no number of them.
     others = {"conditions", "extrapolation", "lags", "training", "sample_scores"}
     for kind in set(study["measured"]) - others:
@@ -455,38 +469,43 @@ def lacking(study: dict) -> set[tuple[str, str, str, str]]:
         if study["measurements"][kind].get("of_matrices"):
             models = [*models, *study["matrices"]]
         datasets = active["datasets"] if "dataset" in of else [""]
-        found |= {(kind, *one) for one in itertools.product(models, datasets, conditions)}
+        missing |= {(kind, *place) for place in itertools.product(models, datasets, conditions)}
     for model in active["models"]:
-        found |= {("conditions", model, "", ""), ("extrapolation", model, "long", "")}
+        missing |= {("conditions", model, "", ""), ("extrapolation", model, "long", "")}
         of_each = {
             "conditions": (active["datasets"], study["conditions"]),
             "extrapolation": (["long"], active["extrapolation"]["conditions"]),
         }
         for kind, parts in of_each.items():
-            found |= {(kind, model, *one) for one in itertools.product(*parts)}
+            missing |= {(kind, model, *place) for place in itertools.product(*parts)}
     models = ["", *active["captured"]]
-    return found | {("lags", *one, "") for one in itertools.product(models, active["datasets"])}
+    return missing | {
+        ("lags", *place, "") for place in itertools.product(models, active["datasets"])
+    }
 
 
-def places(found: Numbers) -> list[tuple[str, str, str, str]]:
-    return [(one.measurement, one.model, one.dataset, one.condition) for one in found.missing]
+def places(numbers: Numbers) -> list[tuple[str, str, str, str]]:
+    return [
+        (place.measurement, place.model, place.dataset, place.condition)
+        for place in numbers.missing
+    ]
 
 
 def test_a_study_without_files_lacks_each_of_its_measurements():
-    found = collect(empty(STUDY), roles=False)
-    assert len(places(found)) == len(set(places(found)))
-    assert set(places(found)) == lacking(STUDY)
-    assert (found["constant.zero"], found["constant.one"]) == (Number(0), Number(1))
+    numbers = collect(empty(STUDY), roles=False)
+    assert len(places(numbers)) == len(set(places(numbers)))
+    assert set(places(numbers)) == lacking(STUDY)
+    assert (numbers["constant.zero"], numbers["constant.one"]) == (Number(0), Number(1))
     by_role = collect(empty(STUDY))
     assert set(places(by_role)) == lacking(STUDY)
-    # The role of a model that is there lacks what the model lacks.
-    role = [one for one in by_role.missing if one.called == ("encoder", "reviews")]
+    # The role of an existing model lacks what the model lacks.
+    role = [place for place in by_role.missing if place.called == ("encoder", "reviews")]
     own = [
-        one
-        for one in found.missing
-        if one.called == ("minilm", "sample_reviews") and one.measurement != "lags"
+        place
+        for place in numbers.missing
+        if place.called == ("minilm", "sample_reviews") and place.measurement != "lags"
     ]
-    role = [one for one in role if one.measurement != "lags"]
+    role = [place for place in role if place.measurement != "lags"]
     assert sorted(map(str, role)) == sorted(map(str, own))
 
 
@@ -501,11 +520,11 @@ def test_a_study_without_files_lacks_each_of_its_measurements():
 )
 def test_the_numbers_of_a_role_that_a_study_lacks_say_so(changed, role, reason):
     study = {**STUDY, "study": {**STUDY["study"], **changed}}
-    found = collect(empty(study))
-    named = {key: one for key, one in found.items() if key.startswith(f"{role}.")}
+    numbers = collect(empty(study))
+    named = {key: number for key, number in numbers.items() if key.startswith(f"{role}.")}
     assert set(named.values()) == {NotRun(f"{reason} in this study")}
-    kinds = {found.places[key].measurement for key in named}
-    data = {one for one, facts in STUDY["measurements"].items() if "dataset" in facts["of"]}
+    kinds = {numbers.places[key].measurement for key in named}
+    data = {name for name, facts in STUDY["measurements"].items() if "dataset" in facts["of"]}
     assert kinds == data - {"scheme_probes", "extrapolation"} | {"lags", "adaptation", "categories"}
     assert f"{role}.zero.perplexity.perplexity" in named
     assert f"{role}.fitted.conditions.recovered" in named
@@ -515,7 +534,7 @@ def test_conditions_masks_and_matrices_that_a_study_lacks_are_named():
     less = {part: {**STUDY[part]} for part in ("conditions", "masks", "matrices")}
     active = {**STUDY["study"], "conditions": ["intact"], "extrapolation": None}
     del less["conditions"]["fitted"], less["matrices"]["gaussian"]
-    found = collect(empty({**STUDY, **less, "study": active}))
+    numbers = collect(empty({**STUDY, **less, "study": active}))
     for key, reason in (
         ("decoder.sample_reviews.fitted.conditions.recovered", "no condition fitted in this study"),
         ("decoder.reviews.zero.probes.best.ridge", "no condition zero in this study"),
@@ -525,61 +544,65 @@ def test_conditions_masks_and_matrices_that_a_study_lacks_are_named():
         ("minilm.long.intact.beyond", "not part of this study"),
         ("smollm2.training.steps", "smollm2 is not trained here"),
     ):
-        assert found[key] == NotRun(reason), key
-    assert "matrix.sinusoid.positions.mae" not in found  # that one is missing
-    assert not any(one.measurement == "extrapolation" for one in found.missing)
+        assert numbers[key] == NotRun(reason), key
+    assert "matrix.sinusoid.positions.mae" not in numbers  # that one is missing
+    assert not any(place.measurement == "extrapolation" for place in numbers.missing)
 
 
 def test_a_role_whose_model_is_not_captured_says_what_is_not_kept():
     study = synthetic.study_file(synthetic.EVALUATED)
-    found = collect(empty(study))
-    by_role = {key: one for key, one in found.items() if key.startswith("decoder.")}
+    numbers = collect(empty(study))
+    by_role = {key: number for key, number in numbers.items() if key.startswith("decoder.")}
     of_captured = {
         kind
         for kind, facts in study["measurements"].items()
         if facts["subjects"] == "captured" and ("model" in facts["of"] or kind == "lags")
     }
     not_kept = {
-        found.places[key].measurement
-        for key, one in by_role.items()
-        if one == NotRun("activations of gpt2 are not kept")
+        numbers.places[key].measurement
+        for key, number in by_role.items()
+        if number == NotRun("activations of gpt2 are not kept")
     }
     assert not_kept == of_captured
-    assert found["decoder.downstream.chance"] == NotRun("no classifier is made of gpt2")
-    named = {found.places[key].measurement for key in found if key.startswith("gpt2.")}
+    assert numbers["decoder.downstream.chance"] == NotRun("no classifier is made of gpt2")
+    named = {numbers.places[key].measurement for key in numbers if key.startswith("gpt2.")}
     assert not named & (of_captured | {"downstream"})
 
 
 def test_a_training_is_found_by_its_model():
     training = {key: place + 0.5 for place, key in enumerate(keys.TRAINING)}
-    one = {**training, "model": "decoder", "file": "t.json", "status": "measured"}
-    found = collect(empty(STUDY, trainings=[one]))
-    own = {key: one for key, one in found.items() if key.startswith("decoder.training.")}
+    measurement = {**training, "model": "decoder", "file": "t.json", "status": "measured"}
+    numbers = collect(empty(STUDY, trainings=[measurement]))
+    own = {key: number for key, number in numbers.items() if key.startswith("decoder.training.")}
     assert own == {f"decoder.training.{key}": Number(value) for key, value in training.items()}
-    assert {found.places[key].files for key in own} == {("t.json",)}
-    assert not any(one.measurement == "training" for one in found.missing)
+    assert {numbers.places[key].files for key in own} == {("t.json",)}
+    assert not any(absent.measurement == "training" for absent in numbers.missing)
 
 
 def test_numbers_are_of_their_file_and_of_what_its_run_is_called():
-    """What a file of a model and a data set holds is under its names and its roles."""
-    one = {**conditions("decoder", "sample_questions"), "file": "c.json", "status": "measured"}
-    entry(one, "fitted")["adaptation"] = {"interaction": None}
+    """A file of a model and a data set is found under its names and its roles."""
+    measurement = {
+        **conditions("decoder", "sample_questions"),
+        "file": "c.json",
+        "status": "measured",
+    }
+    entry(measurement, "fitted")["adaptation"] = {"interaction": None}
     names = ["sample_reviews", "sample_japanese", "another"]
     of_tokenizers = {**synthetic_experiments.tokenizers(names), "file": "t.json"}
     matrix = {"measurement": "position_heads", "run": {"matrix": "gaussian"}, "file": "m.json",
               "status": "not run", "reason": "why"}  # fmt: skip
-    found = collect(empty(STUDY, measurements=[one, of_tokenizers, matrix]))
-    assert found["matrix.gaussian.position_heads.heads"] == NotRun("why")
-    assert found.places["matrix.gaussian.position_heads.heads"].files == ("m.json",)
+    numbers = collect(empty(STUDY, measurements=[measurement, of_tokenizers, matrix]))
+    assert numbers["matrix.gaussian.position_heads.heads"] == NotRun("why")
+    assert numbers.places["matrix.gaussian.position_heads.heads"].files == ("m.json",)
     lost = NotRun("nothing is lost without positions")
     for dataset in ("sample_questions", "questions"):
         key = f"decoder.{dataset}.fitted.adaptation.interaction"
-        assert found[key] == lost and found.places[key].files == ("c.json",)
+        assert numbers[key] == lost and numbers.places[key].files == ("c.json",)
         key = f"decoder.{dataset}.fitted.conditions.recovered"
-        assert found[key] == conditions_quantities.evaluated(one, "fitted")["recovered"]
-        assert found.places[key].files == ("c.json",)
-    own = {key: one for key, one in found.places.items() if one.measurement == "tokenizers"}
-    assert {one.files for one in own.values()} == {("t.json",)}
+        assert numbers[key] == conditions_quantities.evaluated(measurement, "fitted")["recovered"]
+        assert numbers.places[key].files == ("c.json",)
+    own = {key: where for key, where in numbers.places.items() if where.measurement == "tokenizers"}
+    assert {where.files for where in own.values()} == {("t.json",)}
     called = {"sample_reviews": "reviews", "sample_japanese": "japanese", "another": "another"}
     count: dict[str, int] = {}
     for key, place in own.items():
@@ -589,7 +612,7 @@ def test_numbers_are_of_their_file_and_of_what_its_run_is_called():
             assert first in (place.dataset, called[place.dataset])
     assert set(count) == {*called, *called.values()}
     assert all(count[name] == count[role] for name, role in called.items())
-    assert not any(one.measurement == "tokenizers" for one in found.missing)
+    assert not any(absent.measurement == "tokenizers" for absent in numbers.missing)
     without = collect(empty(STUDY, measurements=[of_tokenizers]), roles=False)
     assert not any(key.startswith("tokenizers.reviews.") for key in without)
     assert any(key.startswith("tokenizers.japanese.") for key in without)

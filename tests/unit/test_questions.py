@@ -86,16 +86,16 @@ def harness(lls: list[float], labels: list[int]) -> tuple[float, float]:
     return acc, sum(p_true)
 
 
-some = st.lists(st.floats(-20, -0.1), min_size=1, max_size=5)
+scores = st.lists(st.floats(-20, -0.1), min_size=1, max_size=5)
 
 
-@given(some, some)
+@given(scores, scores)
 def test_scores_are_those_of_the_harness(true, wrong):
     acc, _ = harness([true[0], *wrong], [1] + [0] * len(wrong))
     assert mc1(true[0], wrong) == bool(acc)
     _, share = harness([*true, *wrong], [1] * len(true) + [0] * len(wrong))
     assert mc2(true, wrong) == pytest.approx(share)
-    # A likelier wrong answer takes from the share, and a common factor nothing.
+    # A likelier wrong answer lowers the share; a common factor does not.
     assert mc2(true, [*wrong, -1.0]) < mc2(true, wrong)
     assert mc2(np.array(true) - 2000, np.array(wrong) - 2000) == pytest.approx(share)
 
@@ -112,14 +112,18 @@ def test_chance_is_the_mean_over_answers_that_mean_nothing():
     rng = np.random.default_rng(0)
     drawn = rng.normal(size=(20000, 5))
     expected = chance(2, 3)
-    assert np.mean([mc1(one[0], one[2:]) for one in drawn]) == pytest.approx(expected[0], abs=0.01)
-    assert np.mean([mc2(one[:2], one[2:]) for one in drawn]) == pytest.approx(expected[1], abs=0.01)
+    assert np.mean([mc1(sample[0], sample[2:]) for sample in drawn]) == pytest.approx(
+        expected[0], abs=0.01
+    )
+    assert np.mean([mc2(sample[:2], sample[2:]) for sample in drawn]) == pytest.approx(
+        expected[1], abs=0.01
+    )
 
 
 @given(st.integers(2, 30), st.integers(0, 99))
 def test_each_question_has_another_one_and_all_are_used(count, seed):
-    found = others(count, seed)
-    assert sorted(found) == list(range(count)) and all(found != np.arange(count))
+    partners = others(count, seed)
+    assert sorted(partners) == list(range(count)) and all(partners != np.arange(count))
 
 
 def test_one_question_has_no_other():
@@ -128,8 +132,8 @@ def test_one_question_has_no_other():
 
 
 def brute(model, documents, condition) -> list[np.ndarray]:
-    """Log-probabilities of tokens 1, 2, ... of each document alone, from the library's logits."""
-    found = []
+    """Log-probabilities of tokens 1, 2, ... of each document alone, from the library."""
+    scored = []
     for ids in documents:
         bias = torch.full((len(ids), len(ids)), -torch.inf).triu(1)
         mask = condition.mask
@@ -139,16 +143,18 @@ def brute(model, documents, condition) -> list[np.ndarray]:
         with torch.inference_mode():
             out = model(torch.tensor([ids]), attention_mask=bias[None, None])
         logs = out.logits[0].log_softmax(-1)
-        found.append(np.array([float(logs[place - 1, ids[place]]) for place in range(1, len(ids))]))
-    return found
+        scored.append(
+            np.array([float(logs[place - 1, ids[place]]) for place in range(1, len(ids))])
+        )
+    return scored
 
 
 @pytest.mark.parametrize("name", ["intact", "zero", "alibi"])
 def test_scores_are_of_the_library_s_own_logits(tmp_path, name):
     model = load(saved("gpt2", tmp_path / "model"), "gpt2")
-    one, condition = job(), Condition.model_validate(CONDITIONS[name])
-    made = step.measure(one, model, words(), QUESTIONS, {"bumps": bumps()})
-    entry = next(entry for entry in made["conditions"] if entry["condition"] == name)
+    wanted, condition = job(), Condition.model_validate(CONDITIONS[name])
+    measurement = step.measure(wanted, model, words(), QUESTIONS, {"bumps": bumps()})
+    entry = next(entry for entry in measurement["conditions"] if entry["condition"] == name)
     if name == "zero":
         model.transformer.wpe.weight.data.zero_()
     reader, other = words(), others(3, 1)
@@ -176,12 +182,16 @@ def test_scores_are_of_the_library_s_own_logits(tmp_path, name):
 
 def test_differences_are_of_the_numbers_beside_them(tmp_path):
     model = load(saved("gpt2", tmp_path / "model"), "gpt2")
-    made = step.measure(job(), model, words(), QUESTIONS, {"bumps": bumps()})
-    assert made["documents"] == 3 and made["answers"] == 12 and made["too_long"] == 0
-    assert made["chance"] == pytest.approx(
+    measurement = step.measure(job(), model, words(), QUESTIONS, {"bumps": bumps()})
+    assert (
+        measurement["documents"] == 3
+        and measurement["answers"] == 12
+        and measurement["too_long"] == 0
+    )
+    assert measurement["chance"] == pytest.approx(
         {"mc1": (1 / 3 + 1 / 4 + 1 / 2) / 3, "mc2": (2 / 4 + 1 / 4 + 3 / 4) / 3}
     )
-    entries = {entry["condition"]: entry for entry in made["conditions"]}
+    entries = {entry["condition"]: entry for entry in measurement["conditions"]}
     intact, zero = entries["intact"], entries["zero"]
     for entry in entries.values():
         for key in ("mc1", "mc2", "nll"):
@@ -189,7 +199,7 @@ def test_differences_are_of_the_numbers_beside_them(tmp_path):
             assert entry[f"delta_{key}"]["value"] == pytest.approx(own - intact[key]["value"])
             other = entry[f"{key}_other"]["value"]
             assert entry[f"{key}_question"]["value"] == pytest.approx(own - other)
-        for key, level in made["chance"].items():
+        for key, level in measurement["chance"].items():
             assert entry[f"{key}_chance"]["value"] == pytest.approx(entry[key]["value"] - level)
         if entry["recovered"] is not None:
             lost = zero["nll"]["value"] - intact["nll"]["value"]
@@ -201,31 +211,33 @@ def test_a_second_interval_is_over_categories(tmp_path):
     model = load(saved("gpt2", tmp_path / "model"), "gpt2")
 
     def entries(questions):
-        made = step.measure(job(), model, words(), questions, {"bumps": bumps()})
-        return {entry["condition"]: entry for entry in made["conditions"]}
+        measurement = step.measure(job(), model, words(), questions, {"bumps": bumps()})
+        return {entry["condition"]: entry for entry in measurement["conditions"]}
 
-    found = entries(QUESTIONS)
+    by_condition = entries(QUESTIONS)
     for name in ("zero", "bumps", "alibi"):
         for part in step.Scored._fields:
-            questions, categories = (found[name][f"delta_{part}{of}"] for of in ("", "_categories"))
+            questions, categories = (
+                by_condition[name][f"delta_{part}{of}"] for of in ("", "_categories")
+            )
             assert categories["value"] == questions["value"]
             assert categories["low"] <= categories["value"] <= categories["high"]
     # Of the same losses: drawn by hand, two categories of two and one questions.
     drawn = two_level_counts(["law", "maps", "law"], 100, 1)
-    asked = step.sequences(words(), job(), [one.text for one in QUESTIONS], QUESTIONS)
+    asked = step.sequences(words(), job(), [question.text for question in QUESTIONS], QUESTIONS)
     documents = [ids for pairs in asked for ids, _ in pairs]
     begins = [begin for pairs in asked for _, begin in pairs]
     losses = step.losses_under(model, documents, begins, job(), {"bumps": bumps()})
     own, intact = (step.scored(QUESTIONS, losses[name]).mc2 for name in ("alibi", "intact"))
     low, high = np.quantile(drawn @ (own - intact) / drawn.sum(axis=1), [0.05, 0.95])
-    interval = found["alibi"]["delta_mc2_categories"]
+    interval = by_condition["alibi"]["delta_mc2_categories"]
     assert (interval["low"], interval["high"]) == pytest.approx((low, high))
-    alone = [one._replace(category="law") for one in QUESTIONS]
+    alone = [question._replace(category="law") for question in QUESTIONS]
     unknown = [QUESTIONS[0]._replace(category=None), *QUESTIONS[1:]]
     for questions in (alone, unknown):
         other = entries(questions)["zero"]
         assert other["delta_nll_categories"] is None
-        assert other["delta_nll"] == found["zero"]["delta_nll"]
+        assert other["delta_nll"] == by_condition["zero"]["delta_nll"]
 
 
 def test_batches_change_nothing(tmp_path):
@@ -234,9 +246,9 @@ def test_batches_change_nothing(tmp_path):
         step.measure(job(batch_tokens=size), model, words(), QUESTIONS, {"bumps": bumps()})
         for size in (4096, 1)
     )
-    for one, other in zip(whole["conditions"], single["conditions"], strict=True):
+    for entry, other in zip(whole["conditions"], single["conditions"], strict=True):
         for key in ("mc1", "mc2", "nll", "nll_other"):
-            assert one[key] == pytest.approx(other[key], abs=1e-5)
+            assert entry[key] == pytest.approx(other[key], abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -248,23 +260,23 @@ def test_batches_change_nothing(tmp_path):
     ],
 )
 def test_what_cannot_be_measured_says_why(changed, questions, reason):
-    made = step.measure(job(**changed), None, words(), questions, {})
-    assert (made["status"], made["reason"]) == ("not run", reason)
+    measurement = step.measure(job(**changed), None, words(), questions, {})
+    assert (measurement["status"], measurement["reason"]) == ("not run", reason)
 
 
 def test_questions_that_are_too_long_are_counted(tmp_path):
     model = load(saved("gpt2", tmp_path / "model"), "gpt2")
     long = step.Question("who ?", ["one"], ["two " * 20])
-    made = step.measure(
+    measurement = step.measure(
         job(questions=4, max_tokens=24), model, words(), [*QUESTIONS, long], {"bumps": bumps()}
     )
-    assert (made["documents"], made["too_long"]) == (3, 1)
+    assert (measurement["documents"], measurement["too_long"]) == (3, 1)
 
 
 def test_a_large_model_has_as_many_questions_as_documents(tmp_path):
     model = load(saved("gpt2", tmp_path / "model"), "gpt2")
-    made = step.measure(job(documents=2), model, words(), QUESTIONS, {"bumps": bumps()})
-    assert made["documents"] == 2
+    measurement = step.measure(job(documents=2), model, words(), QUESTIONS, {"bumps": bumps()})
+    assert measurement["documents"] == 2
 
 
 @pytest.mark.parametrize(
@@ -293,10 +305,10 @@ def of_the_step(tmp_path) -> tuple:
         {"format": "truthfulqa", "text": {"line_breaks": "newline", "normalization": "none"}}
     )
     rows = [
-        {"document_id": f"validation/{number}", "split": "validation", "text": one.text,
-         "best_answer": one.true[0], "correct_answers": one.true[1:],
-         "incorrect_answers": one.wrong, "category": one.category}
-        for number, one in enumerate(QUESTIONS)
+        {"document_id": f"validation/{number}", "split": "validation", "text": question.text,
+         "best_answer": question.true[0], "correct_answers": question.true[1:],
+         "incorrect_answers": question.wrong, "category": question.category}
+        for number, question in enumerate(QUESTIONS)
     ]  # fmt: skip
     # One that the study does not evaluate, and one without wrong answers.
     rows += [
@@ -322,9 +334,12 @@ def test_the_file_says_what_it_is_made_of(tmp_path):
     threads, asked = torch.get_num_threads(), of_the_step(tmp_path)
     step.main(*asked)
     torch.set_num_threads(threads)
-    made = read_sealed(tmp_path / "out" / "text.json")
-    assert made["run"] == {"model": "small", "dataset": "text"} and made["documents"] == 3
-    inputs = made["provenance"]["inputs"]
+    measurement = read_sealed(tmp_path / "out" / "text.json")
+    assert (
+        measurement["run"] == {"model": "small", "dataset": "text"}
+        and measurement["documents"] == 3
+    )
+    inputs = measurement["provenance"]["inputs"]
     assert inputs["documents"] == sha256_file(tmp_path / "documents" / "text.parquet")
     assert inputs["tokenizer"] == sha256_file(tmp_path / "reader" / "tokenizer.json")
     assert inputs["masks"] == {"bumps": "0" * 64}
@@ -336,5 +351,5 @@ def test_a_model_that_lacks_what_is_needed_is_not_loaded(tmp_path, monkeypatch):
     write_json(tmp_path / "model/verification.json", {"model_type": "gpt2", "can": can})
     monkeypatch.setattr("posenc.models.affine.load_ready", lambda *_, **__: pytest.fail("loaded"))
     step.main(*asked)
-    made = read_sealed(tmp_path / "out" / "text.json")
-    assert (made["status"], made["reason"]) == ("not run", can["losses"])
+    measurement = read_sealed(tmp_path / "out" / "text.json")
+    assert (measurement["status"], measurement["reason"]) == ("not run", can["losses"])

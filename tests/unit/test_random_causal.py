@@ -34,8 +34,8 @@ def measured():
 
 
 def layers(measured, name):
-    (found,) = (one for one in measured["variants"] if one["name"] == name)
-    return found["layers"]
+    (entry,) = (variant for variant in measured["variants"] if variant["name"] == name)
+    return entry["layers"]
 
 
 def test_independent_values_follow_the_law():
@@ -60,7 +60,8 @@ def test_a_power_law_has_its_exponent_and_any_scale(exponent, scale, tokens):
 def test_variance_is_over_entries_and_its_mean_over_sequences():
     outputs = np.random.default_rng(1).normal(size=(3, 4, 5)) + np.arange(4)[:, None]
     by_hand = [
-        np.mean([np.mean((one[m] - one[m].mean()) ** 2) for one in outputs]) for m in range(4)
+        np.mean([np.mean((output[m] - output[m].mean()) ** 2) for output in outputs])
+        for m in range(4)
     ]
     np.testing.assert_allclose(position_variance(outputs), by_hand, rtol=1e-13)
 
@@ -88,7 +89,7 @@ def test_attention_output_is_what_the_weights_give():
     ids = torch.arange(12)[None]  # [1, tokens]
     with torch.inference_mode():
         network.wpe.weight.zero_()
-        found = random_causal.outputs(network, ids, None)[0][0]  # [tokens, d_model]
+        output = random_causal.outputs(network, ids, None)[0][0]  # [tokens, d_model]
         x = network.h[0].ln_1(network.wte(ids[0])).double().numpy()  # [tokens, d_model]
     attention = network.h[0].attn
     weight, bias = (p.detach().double().numpy() for p in attention.c_attn.parameters())
@@ -102,7 +103,7 @@ def test_attention_output_is_what_the_weights_give():
         pattern = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
         mixed[:, own] = pattern @ v[:, own]
     weight, bias = (p.detach().double().numpy() for p in attention.c_proj.parameters())
-    np.testing.assert_allclose(found, mixed @ weight + bias, atol=1e-5 * np.abs(found).max())
+    np.testing.assert_allclose(output, mixed @ weight + bias, atol=1e-5 * np.abs(output).max())
 
 
 def test_the_first_layer_of_random_models_follows_the_law(measured):
@@ -111,7 +112,7 @@ def test_the_first_layer_of_random_models_follows_the_law(measured):
         assert first["exponent"]["mean"] == pytest.approx(-1, abs=0.1)
         assert first["scaled"]["mean"][0] == 1 and first["scaled"]["sd"][0] == 0
         assert np.mean(first["scaled"]["mean"]) == pytest.approx(1, abs=0.2)
-    # Later layers read a residual stream that tokens share: the variance shrinks less.
+    # Later layers read a residual stream shared by tokens: the variance shrinks less.
     assert layers(measured, "none")[1]["exponent"]["mean"] > -0.9
 
 
@@ -139,14 +140,14 @@ def test_heads_that_do_not_fit_are_named():
 
 
 def test_the_figure_shows_the_scaled_variances(measured):
-    one = {"measurement": "random_causal", "run": {}, "status": "measured", **measured}
-    figure = figure_of.draw([one], FIGURES.random_causal, FIGURES.style)
+    measurement = {"measurement": "random_causal", "run": {}, "status": "measured", **measured}
+    figure = figure_of.draw([measurement], FIGURES.random_causal, FIGURES.style)
     check_texts(figure)
     for axes, name in zip(figure.axes, ("none", "random"), strict=True):
         for layer in layers(measured, name):
             label = f"layer {layer['layer']}"
             (line,) = (line for line in axes.get_lines() if line.get_label() == label)
             assert list(line.get_ydata()) == layer["scaled"]["mean"]
-    absent = {**one, "status": "not run", "reason": "too large"}
+    absent = {**measurement, "status": "not run", "reason": "too large"}
     figure = figure_of.draw([absent], FIGURES.random_causal, FIGURES.style)
     assert "too large" in texts(figure)[0].get_text()

@@ -1,4 +1,4 @@
-"""Which products are quicker here, and that the choice is made by what was measured."""
+"""Which products are quicker here, and that the choice follows the measurement."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ from posenc.models.affine import Affine
 
 @pytest.fixture(params=["this processor", "one that oneDNN has no bfloat16 for"])
 def processor(request, monkeypatch):
-    """What does not happen on a processor that has it must be seen there too."""
+    """The path without oneDNN's bfloat16 must be tested everywhere."""
     if request.param != "this processor":
         monkeypatch.setattr(affine, "is_onednn_for", lambda dtype: dtype == torch.float32)
     return request.param
@@ -20,13 +20,13 @@ def processor(request, monkeypatch):
 
 @pytest.mark.parametrize("form", rates.forms(8, 16, torch.device("cpu")))
 def test_every_form_is_the_same_product(form, processor):
-    """Against the sum in float64 of the numbers that the form is given."""
+    """Against the float64 sum of the numbers that the form is given."""
     torch.manual_seed(0)
-    made = rates.forms(24, 40, torch.device("cpu"))
+    forms = rates.forms(24, 40, torch.device("cpu"))
     torch.manual_seed(0)
     x = torch.randn(rates.ROWS, 24)
     weight = torch.randn(40, 24) / 24**0.5
-    product, given = made[form]
+    product, given = forms[form]
     assert torch.equal(given.float(), x.to(given.dtype).float())
     expected = given.double() @ weight.to(given.dtype).double().T  # [rows, outputs]
     near = 1e-5 if given.dtype == torch.float32 else 2e-2
@@ -46,7 +46,7 @@ def test_weights_are_packed_where_onednn_takes_their_type(processor):
 
 
 def test_a_rate_is_operations_by_the_best_time(monkeypatch):
-    # The first call is not counted: oneDNN compiles its code then.
+    # The first call, in which oneDNN compiles, is not counted.
     seconds = iter([0.0, 0.1, 1.0, 3.0, 3.0, 4.0, 5.0, 7.0, 8.0, 10.0, 10.0, 12.0, 20.0, 23.0])
     monkeypatch.setattr(rates.time, "thread_time", lambda: next(seconds))
     x = torch.zeros(10, 3)

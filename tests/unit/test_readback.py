@@ -48,21 +48,21 @@ def brute_force(sums, x):
     vocabulary, positions = len(sums.tokens), len(sums.positions)
     token, position = np.divmod(np.arange(vocabulary * positions), positions)
     every = sums.vectors(token, position)  # [vocabulary * positions, d]
-    squared = np.array([np.square(one - every).sum(axis=1) for one in x])
+    squared = np.array([np.square(vector - every).sum(axis=1) for vector in x])
     return squared.reshape(-1, vocabulary, positions)
 
 
 def check(sums, x):
     """The nearest pair, the first of equals; and the distances to it and to the second."""
-    found, every = sums.decode(x), brute_force(sums, x)
+    decoded, every = sums.decode(x), brute_force(sums, x)
     flat = every.reshape(len(x), -1)
-    # The first of equals, before the root: it makes neighbouring numbers equal.
+    # The first of equals, before the root makes neighbouring numbers equal.
     nearest = np.argmin(flat, axis=1)
     token, position = np.divmod(nearest, len(sums.positions))
-    np.testing.assert_array_equal(found.token, token)
-    np.testing.assert_array_equal(found.position, position)
-    np.testing.assert_array_equal(found.distance, np.sqrt(flat.min(axis=1)))
-    np.testing.assert_array_equal(found.runner_up, np.sqrt(np.partition(flat, 1, axis=1)[:, 1]))
+    np.testing.assert_array_equal(decoded.token, token)
+    np.testing.assert_array_equal(decoded.position, position)
+    np.testing.assert_array_equal(decoded.distance, np.sqrt(flat.min(axis=1)))
+    np.testing.assert_array_equal(decoded.runner_up, np.sqrt(np.partition(flat, 1, axis=1)[:, 1]))
 
 
 @st.composite
@@ -157,11 +157,11 @@ def test_all_pairs_are_read_back_if_and_only_if_all_sums_are_distinct(drawn):
     sums = Sums(tokens, positions)
     token, position = np.divmod(np.arange(len(tokens) * len(positions)), len(positions))
     every = sums.vectors(token, position)
-    found = sums.decode(every)
-    right = (found.token == token) & (found.position == position)
+    decoded = sums.decode(every)
+    right = (decoded.token == token) & (decoded.position == position)
     distinct = len(np.unique(every, axis=0)) == len(every)
     assert right.all() == distinct
-    assert (found.runner_up.min() > 0) == distinct
+    assert (decoded.runner_up.min() > 0) == distinct
     # Of equal sums the first pair is read: as many are right as there are different sums.
     assert right.sum() == len(np.unique(every, axis=0))
 
@@ -171,9 +171,9 @@ def test_equal_rows_are_read_as_the_first():
     tokens, positions = rng.normal(size=(20, 6)), rng.normal(size=(12, 6))
     tokens[13], positions[9] = tokens[4], positions[2]
     for sums in (Sums(tokens, positions), NormalisedSums(tokens, positions, 1e-5)):
-        found = sums.decode(sums.vectors([13, 4], [9, 2]))
-        assert found.token.tolist() == [4, 4] and found.position.tolist() == [2, 2]
-        assert not found.runner_up.any()
+        decoded = sums.decode(sums.vectors([13, 4], [9, 2]))
+        assert decoded.token.tolist() == [4, 4] and decoded.position.tolist() == [2, 2]
+        assert not decoded.runner_up.any()
 
 
 @pytest.mark.parametrize(
@@ -203,8 +203,8 @@ def test_as_many_pairs_are_mistaken_as_the_search_mistakes(drawn):
     tokens, positions, _ = drawn
     sums = Sums(tokens, positions)
     token, position = np.divmod(np.arange(len(tokens) * len(positions)), len(positions))
-    found = sums.decode(sums.vectors(token, position))
-    right = (found.token == token) & (found.position == position)
+    decoded = sums.decode(sums.vectors(token, position))
+    right = (decoded.token == token) & (decoded.position == position)
     assert count_mistaken(tokens, positions) == np.count_nonzero(~right)
 
 
@@ -228,7 +228,7 @@ def test_the_bound_of_failures_is_where_so_few_become_unlikely(failures, tries):
     if failures == tries:
         assert upper == 1
         return
-    # With that share so few failures, or fewer, have the probability 5 %.
+    # With that share, so few failures or fewer have probability 5 %.
     chances = [
         math.comb(tries, n) * upper**n * (1 - upper) ** (tries - n) for n in range(failures + 1)
     ]
@@ -244,7 +244,7 @@ def test_noise_takes_accuracy_from_one_to_chance():
     for sums in (Sums(tokens, positions), NormalisedSums(tokens, positions, 1e-5)):
         clean, noisy = noise_curve(sums, token, position, [0.0, 1e5], draws, 0.99)
         assert {clean["joint"][k]["value"] for k in ("token", "position", "both")} == {1.0}
-        # The nearest sum to the clean one is as far as brute force says.
+        # The sum nearest to the clean one is as far as brute force says.
         every = np.sort(brute_force(sums, sums.vectors(token[:40], position[:40])).reshape(40, -1))
         assert clean["margin"]["least"] <= np.sqrt(every[:, 1].min())
         for name, chance in (("token", 1 / 50), ("position", 1 / 20), ("both", 1 / 1000)):
@@ -276,10 +276,10 @@ def test_nearest_rows_are_those_of_all_distances():
 
 def test_intervals_are_clopper_and_pearson_s():
     hits = np.arange(20) < 14
-    found = module._proportion(hits, 0.9)
-    assert found["value"] == 0.7
-    assert found["low"] == pytest.approx(beta.ppf(0.05, 14, 7), rel=1e-9)
-    assert found["high"] == pytest.approx(beta.ppf(0.95, 15, 6), rel=1e-9)
+    proportion = module._proportion(hits, 0.9)
+    assert proportion["value"] == 0.7
+    assert proportion["low"] == pytest.approx(beta.ppf(0.05, 14, 7), rel=1e-9)
+    assert proportion["high"] == pytest.approx(beta.ppf(0.95, 15, 6), rel=1e-9)
 
 
 def test_principal_directions_are_those_of_the_covariance(monkeypatch):
@@ -288,12 +288,12 @@ def test_principal_directions_are_those_of_the_covariance(monkeypatch):
     values, vectors = np.linalg.eigh(np.cov(table.T))
     for rows in (10**6, 200):
         monkeypatch.setattr(module, "VALUES", rows)
-        found, rank = principal_directions(table, 0.8)
-        k = found.shape[1]
+        directions, rank = principal_directions(table, 0.8)
+        k = directions.shape[1]
         share = np.cumsum(values[::-1]) / values.sum()
         assert share[k - 2] < 0.8 <= share[k - 1] and rank == 10
-        np.testing.assert_allclose(found.T @ found, np.eye(k), atol=1e-12)
-        assert subspace_angles(found, vectors[:, ::-1][:, :k]).max() < 1e-6
+        np.testing.assert_allclose(directions.T @ directions, np.eye(k), atol=1e-12)
+        assert subspace_angles(directions, vectors[:, ::-1][:, :k]).max() < 1e-6
 
 
 def test_rank_is_counted_with_the_mean():
@@ -310,12 +310,12 @@ def test_angles_of_planted_subspaces():
     basis = np.linalg.qr(np.random.default_rng(11).normal(size=(40, 40)))[0]
     turned = np.cos(0.3) * basis[:, [1]] + np.sin(0.3) * basis[:, [30]]
     x, y = basis[:, :5], np.concatenate([basis[:, [0]], turned, basis[:, [20]]], axis=1)
-    found = compare_angles(x, y, 50, 0)
-    np.testing.assert_allclose(found["angles"], [0, 0.3, np.pi / 2], atol=1e-7)
+    angles = compare_angles(x, y, 50, 0)
+    np.testing.assert_allclose(angles["angles"], [0, 0.3, np.pi / 2], atol=1e-7)
     # The mean squared cosine of random subspaces is the larger dimension over d.
-    assert np.mean(np.cos(found["random"]) ** 2) == pytest.approx(5 / 40, abs=0.03)
-    assert compare_angles(x, y, 50, 0) == found
-    # What must meet has the angle 0.
+    assert np.mean(np.cos(angles["random"]) ** 2) == pytest.approx(5 / 40, abs=0.03)
+    assert compare_angles(x, y, 50, 0) == angles
+    # Spaces that must meet: angle 0.
     meeting = compare_angles(basis[:, :25], np.random.default_rng(12).normal(size=(40, 20)), 2, 0)
     np.testing.assert_allclose([meeting[k][:5] for k in ("angles", "random")], 0, atol=1e-6)
 
@@ -332,14 +332,16 @@ def write_model(folder, family="gpt2", d=12):
         ),
         "roberta": ("embeddings.word_embeddings.weight", "embeddings.position_embeddings.weight"),
     }[family]
-    made = {names[0]: rng.normal(size=(80, d)), names[1]: 0.3 * rng.normal(size=(32, d))}
+    embeddings = {names[0]: rng.normal(size=(80, d)), names[1]: 0.3 * rng.normal(size=(32, d))}
     if family != "gpt2":
         name = names[0].replace("word", "token_type")
-        made[name] = 5 * rng.normal(size=(2, d))
-    save_file({k: v.astype(np.float32) for k, v in made.items()}, folder / "model.safetensors")
+        embeddings[name] = 5 * rng.normal(size=(2, d))
+    save_file(
+        {k: v.astype(np.float32) for k, v in embeddings.items()}, folder / "model.safetensors"
+    )
     write_json(folder / "config.json", {"layer_norm_eps": 1e-12, "layer_norm_epsilon": 1e-5})
     write_checksums(folder / "checksums.json", "config.json", "model.safetensors")
-    return made
+    return embeddings
 
 
 def call(tmp_path, family="gpt2", name="toy"):
@@ -354,36 +356,38 @@ def call(tmp_path, family="gpt2", name="toy"):
 @pytest.mark.parametrize(("family", "positions"), [("gpt2", 32), ("bert", 32), ("roberta", 30)])
 def test_the_step_measures_a_model(tmp_path, family, positions):
     write_model(tmp_path / "toy", family)
-    made = call(tmp_path, family)
-    assert made["run"] == {"model": "toy"} and made["catalogue"] == ["B2"]
-    assert (made["status"], made["measurement"]) == ("measured", "readback")
-    assert made["positions"] == positions and made["pairs_searched"] == 80 * positions
+    measurement = call(tmp_path, family)
+    assert measurement["run"] == {"model": "toy"} and measurement["catalogue"] == ["B2"]
+    assert (measurement["status"], measurement["measurement"]) == ("measured", "readback")
+    assert measurement["positions"] == positions and measurement["pairs_searched"] == 80 * positions
     for stage in ("before", "after"):
-        assert [entry["noise"] for entry in made[stage]] == PARAMETERS.noise
-        first, *_, last = made[stage]
+        assert [entry["noise"] for entry in measurement[stage]] == PARAMETERS.noise
+        first, *_, last = measurement[stage]
         assert first["joint"]["both"]["value"] == 1 and first["margin"]["least"] > 0
         assert last["joint"]["both"]["value"] < 0.5
-        for entry in made[stage]:
+        for entry in measurement[stage]:
             both = entry["joint"]["both"]["value"]
             assert both <= min(entry["joint"][name]["value"] for name in ("token", "position"))
-    assert made["mistaken"] == 0
-    bounds = made["bounds"]
+    assert measurement["mistaken"] == 0
+    bounds = measurement["bounds"]
     assert (bounds["noise"], bounds["pairs"]) == (0.5, 80)
     for stage in ("before", "after"):
-        (middle,) = [entry for entry in made[stage] if entry["noise"] == 0.5]
+        (middle,) = [entry for entry in measurement[stage] if entry["noise"] == 0.5]
         share = bounds[stage]["failures"] / 80
         assert share < bounds[stage]["upper"] == failure_bound(bounds[stage]["failures"], 80, 0.9)
-        # Other pairs of the same tables: five standard deviations of a difference at most.
+        # Other pairs of the same tables: at most five standard deviations apart.
         assert share == pytest.approx(1 - middle["joint"]["both"]["value"], abs=5 * 0.09)
-    assert made["subspaces"]["full_span_angle"] == 0
+    assert measurement["subspaces"]["full_span_angle"] == 0
     again = call(tmp_path, family)
-    assert again == made
+    assert again == measurement
 
 
 def test_a_constant_token_type_is_part_of_what_is_normalised(tmp_path):
-    made = write_model(tmp_path / "toy", "bert")
+    embeddings = write_model(tmp_path / "toy", "bert")
     result = call(tmp_path, "bert")
-    words, places, types = (made[name].astype(np.float32).astype(float) for name in made)
+    words, places, types = (
+        embeddings[name].astype(np.float32).astype(float) for name in embeddings
+    )
     rng = np.random.default_rng(PARAMETERS.seed)
     token, position = rng.integers(80, size=60), rng.integers(32, size=60)
     clean = words[token] + places[position] + types[0]
@@ -416,10 +420,10 @@ def test_the_figure_shows_the_shares_and_the_angles(tmp_path):
         if shown == [absent]:
             continue
         for axes, stage in zip(drawn.axes, ("before", "after"), strict=False):
-            found = [list(line.get_ydata()) for line in axes.get_lines()]
+            curves = [list(line.get_ydata()) for line in axes.get_lines()]
             for name in ("token", "position", "both"):
-                assert [entry["joint"][name]["value"] for entry in shown[0][stage]] in found
-            assert len(found) == {"before": 5, "after": 3}[stage]
+                assert [entry["joint"][name]["value"] for entry in shown[0][stage]] in curves
+            assert len(curves) == {"before": 5, "after": 3}[stage]
         angles = [list(line.get_ydata()) for line in drawn.axes[-1].get_lines()]
         expected = np.rad2deg(shown[0]["subspaces"]["angles"])
         assert any(len(a) == len(expected) and np.allclose(a, expected) for a in angles)

@@ -60,7 +60,7 @@ def test_a_receipt_is_read_as_it_was_written_and_believed_only_whole(tmp_path):
     assert receipts.read(path) is None
     path.write_text(text[: len(text) // 2])
     assert receipts.read(path) is None
-    # Of a later version of the project, with something that decides there.
+    # From a later version of the project, where something more decides.
     write_sealed(path, {**dataclasses.asdict(RECEIPT), "machine": "m"})
     assert receipts.read(path) is None
 

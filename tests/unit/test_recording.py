@@ -1,4 +1,4 @@
-"""A study's entries of dvc.lock are written beside those of others, or the file stays as it is."""
+"""A study's entries in dvc.lock are written beside those of others, or the file is left as is."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WRITTEN = ("paper", "docs/mask-versions.json", "workflow/posenc/__init__.py", "w
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> Path:
-    """A project under DVC with a small study, of which nothing is recorded yet."""
+    """A project under DVC with a small study, none of it recorded yet."""
     root = tmp_path_factory.mktemp("made")
     copy_params(root)
     for name in ("dvc.yaml", *WRITTEN):
@@ -73,7 +73,7 @@ def commit(*command: str) -> CompletedProcess:
 
 
 def commit_the_first(*command: str) -> CompletedProcess:
-    """DVC for the first stage alone, which takes a tenth of the time; the others as it would."""
+    """DVC for the first stage alone, in a tenth of the time; the others as it would do."""
     commit(*command[:4])
     lines = "".join(f"  {name}:\n    cmd: posenc stage\n" for name in command[4:])
     LOCK.write_text(LOCK.read_text() + lines)
@@ -103,7 +103,7 @@ def test_entries_of_other_studies_stay_and_those_of_no_study_are_dropped(project
     after = entries()
     assert set(after) == {*kept, *(f"{stage}@mine" for stage in STAGES)}
     assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
-    # What is right is left alone.
+    # Correct entries stay.
     written = LOCK.stat().st_mtime_ns
     assert recording._drop_retired(now()) == [] and LOCK.stat().st_mtime_ns == written
 
@@ -122,7 +122,7 @@ def save_parameters() -> None:
 
 
 def save_a_comment() -> None:
-    """Nothing that a job reads, but not the bytes that were judged."""
+    """No job reads it, but it changes the bytes that were judged."""
     with open("params.yaml", "a") as file:
         file.write("# more\n")
 

@@ -1,4 +1,4 @@
-"""The figure of a survey: recovered shares stand at the size of their model."""
+"""The survey's figure: recovered shares stand at the size of their model."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ def runs(tmp_path_factory):
     files = synthetic.write_inputs(tmp_path_factory.mktemp("study"))
     read = common.read_measurements(synthetic.inputs_of("recovered_by_size", files))
     run = next(
-        one
-        for one in read
-        if one["measurement"] == "conditions" and one["run"]["model"] == "smollm2"
+        measurement
+        for measurement in read
+        if measurement["measurement"] == "conditions" and measurement["run"]["model"] == "smollm2"
     )
-    made = []
+    measurements = []
     for model, share in SHARES.items():
-        one = copy.deepcopy(run)
-        one["run"]["model"] = model
-        for entry in one["conditions"]:
+        measurement = copy.deepcopy(run)
+        measurement["run"]["model"] = model
+        for entry in measurement["conditions"]:
             if entry["recovered"] is not None:
                 entry["recovered"] = {"value": share, "low": share - 0.1, "high": share + 0.1}
-        size = synthetic_positions.savings(model, one["run"]["dataset"], True, "rotation")
+        size = synthetic_positions.savings(model, measurement["run"]["dataset"], True, "rotation")
         size["parameters"]["all"] = SIZES[model]
-        made += [one, size]
-    return made
+        measurements += [measurement, size]
+    return measurements
 
 
 def points(figure, condition: str) -> dict[float, float]:
@@ -73,8 +73,8 @@ def test_conditions_have_colours_of_their_own_and_no_other_is_drawn(runs):
 
 def test_a_condition_of_one_model_alone_is_not_compared(runs):
     alone = copy.deepcopy(runs)
-    for one in alone[2:]:
-        for entry in one.get("conditions", ()):
+    for measurement in alone[2:]:
+        for entry in measurement.get("conditions", ()):
             if entry["condition"] == "zero_closed":
                 entry["recovered"] = None
     figure = recovered_by_size.draw(alone, SECTIONS.recovered_by_size, STYLE)

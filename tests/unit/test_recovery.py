@@ -1,4 +1,4 @@
-"""What a killed run leaves is found and ended or removed, and nothing else is."""
+"""What a killed run leaves, and nothing else, is found and ended or removed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ JOB = [
 
 @pytest.fixture
 def folder(tmp_path) -> Path:
-    """A project with a job that waits, and programs that are called as the front ends."""
+    """A project with a waiting job, and programs named like the front ends."""
     (tmp_path / "project/workflow").mkdir(parents=True)
     (tmp_path / "project" / recovery.JOB).write_text(WAITS)
     for name in ("snakemake", "dvc", "other"):
@@ -50,7 +50,7 @@ def folder(tmp_path) -> Path:
 
 @pytest.fixture
 def start(folder):
-    """Start programs in the project, which end with the test."""
+    """Start programs in the project that end with the test."""
     started: list[subprocess.Popen] = []
 
     def run(*command: str, name: str = "", text: str = WAITS, where: str = "project", **more: str):
@@ -67,15 +67,15 @@ def start(folder):
         process = subprocess.Popen(given, cwd=folder / where, env=environment)
         started.append(process)
         seen = psutil.Process(process.pid)
-        # The kernel shows it a moment after it began.
+        # The kernel shows it a moment later.
         wait_for(lambda: seen.cmdline()[-1:] == given[-1:])
         return seen
 
     yield run
     for process in started:
-        for one in [*_children(process.pid), process]:
+        for job in [*_children(process.pid), process]:
             with contextlib.suppress(psutil.Error, ProcessLookupError):
-                one.kill()
+                job.kill()
         process.wait()
 
 
@@ -198,7 +198,7 @@ def test_unfinished_files_and_the_lock_of_a_killed_run_are_removed(tmp_path):
     ],
 )
 def test_a_list_of_paths_in_use_that_was_cut_is_removed(tmp_path, content, removed):
-    """DVC writes it in place, and no DVC starts while it is cut."""
+    """DVC writes it in place and does not start while it is cut."""
     path = tmp_path / ".dvc/tmp/rwlock"
     path.parent.mkdir(parents=True)
     if content is not None:

@@ -1,4 +1,4 @@
-"""Masks that are fitted to several texts: what is fitted, and what of it is position."""
+"""Masks fitted to several texts: what is fitted, and how much of it is position."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ def draws(files: dict[str, Path], wanted: step.Job) -> list[list[list[int]]]:
 
 
 def test_draws_share_no_document_and_none_is_evaluated(files):
-    found = draws(files, job())
-    assert [len(text) for text in found] == [10, 10]
+    texts = draws(files, job())
+    assert [len(text) for text in texts] == [10, 10]
     evaluated = {tuple(ids) for ids in Tokens(files["tokens"] / "text.parquet").ids}
-    first, second = ({tuple(ids) for ids in text} for text in found)
+    first, second = ({tuple(ids) for ids in text} for text in texts)
     assert len(first) == len(second) == 10 and not first & second
     assert not (first | second) & evaluated
-    assert draws(files, job()) == found != draws(files, job(seed=6))
+    assert draws(files, job()) == texts != draws(files, job(seed=6))
     whole = {tuple(ids) for text in draws(files, job(draws=4)) for ids in text}
     assert len(whole) == 40, "of 41, the one that stands in both splits is left out"
 
@@ -105,7 +105,7 @@ def test_texts_that_are_not_there_are_refused(files, changed, message):
 
 
 def test_fits_are_those_of_the_masks_themselves(tmp_path, files):
-    """Each role's loss is what learning its mask by itself gives, on the draw and with the seed."""
+    """Each role's loss is that of its mask learned by itself, with the same draw and seed."""
     wanted = job()
     once = made(tmp_path, files, wanted)
     assert once == made(tmp_path, files, wanted, "again")
@@ -113,12 +113,12 @@ def test_fits_are_those_of_the_masks_themselves(tmp_path, files):
     assert inputs["documents"] == sha256_file(files["documents"] / "text.parquet")
     assert (once["documents"], once["tokens"], once["draws"], once["seeds"]) == (5, 37, 2, 2)
     ids = Tokens(files["tokens"] / "text.parquet").ids[:5]
-    model, found = load(files["weights"], "gpt2"), {}
+    model, losses = load(files["weights"], "gpt2"), {}
 
     def nll(condition: dict, mask=None) -> float:
         given = {"it": Condition.model_validate(condition)}
         each = losses_under(model, ids, given, {"it": mask} if mask else {}, 64)
-        return sum(float(one.sum(dtype=np.float64)) for *_, one in each) / 37
+        return sum(float(values.sum(dtype=np.float64)) for *_, values in each) / 37
 
     for draw, text in enumerate(draws(files, wanted)):
         data = Calibration(model, text[:6], text[6:], 64)
@@ -132,20 +132,20 @@ def test_fits_are_those_of_the_masks_themselves(tmp_path, files):
                     "position": "intact" if role.endswith("intact") else "zero",
                     "mask": {"semantics": "additive", "profile": profile},
                 }
-                found[draw, seed, role] = nll(condition, mask)
+                losses[draw, seed, role] = nll(condition, mask)
     intact, without = nll({}), nll({"position": "zero"})
     assert once["nll"]["intact"]["value"] == pytest.approx(intact, rel=1e-6)
     assert once["lost"]["value"] == pytest.approx(without - intact, rel=1e-5)
     assert abs(without - intact) > 0.01
     for role in step.FITS:
-        mean = np.mean([found[draw, seed, role] for draw in (0, 1) for seed in (3, 4)])
+        mean = np.mean([losses[draw, seed, role] for draw in (0, 1) for seed in (3, 4)])
         assert once["nll"][role]["value"] == pytest.approx(mean, rel=1e-6)
     for draw in (0, 1):
         for place, seed in enumerate((3, 4)):
-            own = {role: found[draw, seed, role] for role in step.FITS}
+            own = {role: losses[draw, seed, role] for role in step.FITS}
             gain = {
-                name: (without - own[one]) - (intact - own[f"{one}_intact"])
-                for name, one in (("interaction", "fitted"), ("placebo_interaction", "placebo"))
+                name: (without - own[fit]) - (intact - own[f"{fit}_intact"])
+                for name, fit in (("interaction", "fitted"), ("placebo_interaction", "placebo"))
             }
             gain["beyond_placebo"] = gain["interaction"] - gain["placebo_interaction"]
             for name, value in gain.items():
@@ -155,7 +155,7 @@ def test_fits_are_those_of_the_masks_themselves(tmp_path, files):
         assert once[name]["value"] == pytest.approx(fits.mean(), abs=1e-9)
         assert once[name]["low"] <= once[name]["value"] <= once[name]["high"]
         assert once[name]["within_draws"] > 0
-    assert found[0, 3, "fitted"] != found[0, 4, "fitted"], "seeds are other orders of the text"
+    assert losses[0, 3, "fitted"] != losses[0, 4, "fitted"], "seeds are other orders of the text"
 
 
 def test_a_measurement_that_is_killed_goes_on_with_the_fit_that_it_was_at(
@@ -174,14 +174,14 @@ def test_a_measurement_that_is_killed_goes_on_with_the_fit_that_it_was_at(
     with pytest.raises(KeyboardInterrupt):
         made(tmp_path, files, job(), "killed")
     done = begun[:5]
-    found = made(tmp_path, files, job(), "killed")
+    measurement = made(tmp_path, files, job(), "killed")
     assert not set(done) & set(begun[6:]) and len(begun) == 6 + 11
-    assert found == expected
+    assert measurement == expected
 
 
 def test_an_encoder_is_not_run(tmp_path, files):
-    found = made(tmp_path, files, job(family="bert"))
-    assert found["status"] == "not run" and "no decoder" in found["reason"]
+    measurement = made(tmp_path, files, job(family="bert"))
+    assert measurement["status"] == "not run" and "no decoder" in measurement["reason"]
 
 
 @pytest.mark.parametrize(
@@ -202,22 +202,22 @@ def test_a_mask_of_which_no_controls_can_be_made_is_refused(mask, message):
 
 
 def test_shares_of_nothing_lost_are_not_given():
-    """Documents whose loss does not depend on positions: nats are there, shares are not."""
+    """Documents whose loss does not depend on positions: there are nats but no shares."""
     generator = np.random.default_rng(0)
     sums = generator.normal(100, 1, (2, 2, 30, len(step.ROLES)))
     sums[..., list(step.ROLES).index("without")] = sums[..., list(step.ROLES).index("intact")]
     parameters = step.Refits.model_validate(PARAMETERS)
-    found = step.results(parameters, sums, np.full(30, 20))
-    assert found["interaction"]["low"] < found["interaction"]["high"]
-    assert found["interaction_share"] is None and found["recovered"] is None
-    entries = numbers.refits(found)
+    result = step.results(parameters, sums, np.full(30, 20))
+    assert result["interaction"]["low"] < result["interaction"]["high"]
+    assert result["interaction_share"] is None and result["recovered"] is None
+    entries = numbers.refits(result)
     assert isinstance(entries["recovered"], NotRun) and isinstance(entries["lost"], Number)
 
 
 def test_numbers_are_those_of_the_file():
-    found = numbers.refits(made_up.refits("decoder", "reviews"))
-    assert set(found) == set(numbers.REFITS)
-    assert found["interaction_share"].value == 0.75
-    assert found["interaction_share.least"].value == pytest.approx(0.9 * 0.75)
-    assert found["interaction_share.most"].value == pytest.approx(1.1 * 0.75)
-    assert found["recovered.between_draws"].value == 0.02
+    facts = numbers.refits(made_up.refits("decoder", "reviews"))
+    assert set(facts) == set(numbers.REFITS)
+    assert facts["interaction_share"].value == 0.75
+    assert facts["interaction_share.least"].value == pytest.approx(0.9 * 0.75)
+    assert facts["interaction_share.most"].value == pytest.approx(1.1 * 0.75)
+    assert facts["recovered.between_draws"].value == 0.02

@@ -55,17 +55,17 @@ def head(d: int, d_head: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def test_factors_agree_with_the_direct_decomposition(sizes):
     d, d_head, seed = sizes
     query, key = head(d, d_head, seed)
-    found, r = measures.head_factors(query, key), min(d, d_head)
+    factors, r = measures.head_factors(query, key), min(d, d_head)
     u, s, vt = np.linalg.svd(query @ key.T)
-    np.testing.assert_allclose(found.singular, s[:r], atol=1e-10 * s[0])
-    product = (found.query * found.singular) @ found.key.T
+    np.testing.assert_allclose(factors.singular, s[:r], atol=1e-10 * s[0])
+    product = (factors.query * factors.singular) @ factors.key.T
     np.testing.assert_allclose(product, query @ key.T, atol=1e-10 * s[0])
-    for ours in (found.query, found.key):
+    for ours in (factors.query, factors.key):
         np.testing.assert_allclose(ours.T @ ours, np.eye(r), atol=1e-12)
-    assert (found.query[np.abs(found.query).argmax(axis=0), range(r)] > 0).all()
-    # Directions are the same up to a sign, where singular values are apart.
+    assert (factors.query[np.abs(factors.query).argmax(axis=0), range(r)] > 0).all()
+    # Directions agree up to a sign where singular values differ.
     apart = (np.diff(s[:r], prepend=np.inf) < -0.05) & (np.diff(s[:r], append=-1.0) < -0.05)
-    for ours, theirs in ((found.query, u[:, :r]), (found.key, vt[:r].T)):
+    for ours, theirs in ((factors.query, u[:, :r]), (factors.key, vt[:r].T)):
         overlap = np.abs(np.sum(ours * theirs, axis=0))[apart]
         np.testing.assert_allclose(overlap, 1, atol=1e-9)
 
@@ -74,9 +74,9 @@ def test_several_heads_at_once_are_single_ones():
     query, key = head(30, 5, 1), head(30, 5, 2)
     both = measures.head_factors(np.stack(query), np.stack(key))
     for index in range(2):
-        one = measures.head_factors(query[index], key[index])
-        np.testing.assert_allclose(both.singular[index], one.singular, rtol=1e-13)
-        np.testing.assert_allclose(both.key[index], one.key, atol=1e-12)
+        factors = measures.head_factors(query[index], key[index])
+        np.testing.assert_allclose(both.singular[index], factors.singular, rtol=1e-13)
+        np.testing.assert_allclose(both.key[index], factors.key, atol=1e-12)
 
 
 @settings(max_examples=30, deadline=None)
@@ -88,15 +88,15 @@ def test_biases_scores_and_traces(sizes):
     b_query, b_key = rng.normal(size=(2, d_head))
     x = rng.normal(size=(15, d))  # [tokens, d]
     queries, keys = x @ query + b_query, x @ key + b_key  # [tokens, d_head] each
-    found = measures.head_factors(
+    factors = measures.head_factors(
         measures.augmented(query, b_query), measures.augmented(key, b_key)
     )
     ones = np.hstack([x, np.ones((15, 1))])  # [tokens, d + 1]
-    a, b = ones @ found.query, ones @ found.key  # [tokens, r] each
+    a, b = ones @ factors.query, ones @ factors.key  # [tokens, r] each
     scores = queries @ keys.T
     size = np.abs(scores).max()
-    np.testing.assert_allclose((a * found.singular) @ b.T, scores, atol=4e-13 * size)
-    traces = measures.cross_correlations(a, b, 14) @ found.singular
+    np.testing.assert_allclose((a * factors.singular) @ b.T, scores, atol=4e-13 * size)
+    traces = measures.cross_correlations(a, b, 14) @ factors.singular
     # The diagonal of an offset, key minus query, by hand.
     expected = [sum(scores[i, i + t] for i in range(15) if 0 <= i + t < 15) for t in range(-14, 15)]
     np.testing.assert_allclose(traces, expected, atol=7e-13 * 15 * size)
@@ -107,11 +107,11 @@ def test_biases_scores_and_traces(sizes):
 
 def test_cross_correlation_is_scipys():
     a, b = generator(3).normal(size=(2, 20, 4))  # [tokens, r] each
-    found = measures.cross_correlations(a, b, 6)
+    correlations = measures.cross_correlations(a, b, 6)
     for pair in range(4):
         # correlate(b, a)[t] = Σ b_(i+t) a_i.
         full = correlate(b[:, pair], a[:, pair], "full")[19 - 6 : 19 + 7]
-        np.testing.assert_allclose(found[:, pair], full, atol=1e-13)
+        np.testing.assert_allclose(correlations[:, pair], full, atol=1e-13)
 
 
 def test_the_offset_0_alone_is_the_main_diagonal():
@@ -136,12 +136,12 @@ def test_what_leaves_the_product_leaves_all_that_is_reported(sizes):
     signals = [x @ plain.query, x @ plain.key]
     for changed in others:
         np.testing.assert_allclose(changed[0] @ changed[1].T, query @ key.T, atol=1e-11)
-        found = measures.head_factors(*changed)
+        factors = measures.head_factors(*changed)
         size = plain.singular[0]
-        np.testing.assert_allclose(found.singular[:r], plain.singular, atol=1e-11 * size)
-        np.testing.assert_allclose(found.singular[r:], 0, atol=1e-11 * size)
+        np.testing.assert_allclose(factors.singular[:r], plain.singular, atol=1e-11 * size)
+        np.testing.assert_allclose(factors.singular[r:], 0, atol=1e-11 * size)
         # Correlations of identified pairs do not depend on the sign.
-        ours = measures.cross_correlations(x @ found.query, x @ found.key, 3) @ found.singular
+        ours = measures.cross_correlations(x @ factors.query, x @ factors.key, 3) @ factors.singular
         theirs = measures.cross_correlations(*signals, 3) @ plain.singular
         np.testing.assert_allclose(ours, theirs, atol=1e-9 * size)
 
@@ -149,16 +149,16 @@ def test_what_leaves_the_product_leaves_all_that_is_reported(sizes):
 def test_the_null_space_turns_freely_and_the_identified_part_does_not():
     query, key = head(40, 6, 5)
     x = generator(6).normal(size=(30, 40))
-    found = measures.null_rotation_demonstration(query, key, x, seed=0)
-    assert found["weights"] < 1e-14 * 10
-    null = found["null_spectra"]
+    demonstration = measures.null_rotation_demonstration(query, key, x, seed=0)
+    assert demonstration["weights"] < 1e-14 * 10
+    null = demonstration["null_spectra"]
     assert 0.2 < null["least"] < null["mean"] < null["most"]
-    # Another basis of the null space, as another processor finds it, gives draws of the same law.
+    # Another processor's basis of the null space gives draws of the same distribution.
     other = measures.null_rotation_demonstration(query, key, x, seed=1)["null_spectra"]
     assert other["mean"] == pytest.approx(null["mean"], abs=null["most"] - null["least"])
-    assert found["identified_spectra"] < 1e-14 and found["singular_values"] < 1e-13
-    assert found == measures.null_rotation_demonstration(query, key, x, seed=0)
-    assert found != measures.null_rotation_demonstration(query, key, x, seed=1)
+    assert demonstration["identified_spectra"] < 1e-14 and demonstration["singular_values"] < 1e-13
+    assert demonstration == measures.null_rotation_demonstration(query, key, x, seed=0)
+    assert demonstration != measures.null_rotation_demonstration(query, key, x, seed=1)
     with pytest.raises(ValueError, match="null space"):
         measures.null_rotation_demonstration(query[:7], key[:7], x[:, :7], seed=0)
 
@@ -173,12 +173,12 @@ def test_the_shift_of_a_planted_sinusoid(frequency, part, alpha, beta, start, co
     i = np.arange(256)[:, None]  # [tokens, 1]
     a = alpha * np.cos(2 * np.pi * frequency * i + start) + constant
     b = beta * np.cos(2 * np.pi * frequency * (i - lag) + start) - constant
-    found = measures.pair_spectra(a, b)
-    assert found.frequency[0] == pytest.approx(frequency, abs=2e-4)
-    assert found.lag[0] == pytest.approx(lag, abs=0.02 / frequency)
-    assert found.phase[0] == pytest.approx(2 * np.pi * frequency * lag, abs=0.03)
-    assert found.amplitude[0] == pytest.approx(alpha * beta / 2, rel=0.05)
-    assert found.coherence[0] > 0.99 and found.share[0] > 0.9
+    spectra = measures.pair_spectra(a, b)
+    assert spectra.frequency[0] == pytest.approx(frequency, abs=2e-4)
+    assert spectra.lag[0] == pytest.approx(lag, abs=0.02 / frequency)
+    assert spectra.phase[0] == pytest.approx(2 * np.pi * frequency * lag, abs=0.03)
+    assert spectra.amplitude[0] == pytest.approx(alpha * beta / 2, rel=0.05)
+    assert spectra.coherence[0] > 0.99 and spectra.share[0] > 0.9
 
 
 def test_a_whole_lag_is_where_the_cross_correlation_peaks():
@@ -186,7 +186,7 @@ def test_a_whole_lag_is_where_the_cross_correlation_peaks():
     wave = np.sin(2 * np.pi * np.arange(150) / 12.5)
     for lag in (-4, -1, 0, 2, 5):
         a, b = wave[10:138, None], wave[10 - lag : 138 - lag, None]  # b_i = a_(i - lag)
-        noisy = [one + 0.05 * rng.normal(size=one.shape) for one in (a, b)]
+        noisy = [signal + 0.05 * rng.normal(size=signal.shape) for signal in (a, b)]
         correlation = measures.cross_correlations(*noisy, 6)[:, 0]
         assert np.argmax(correlation) - 6 == lag
         assert measures.pair_spectra(*noisy).lag[0] == pytest.approx(lag, abs=0.1)
@@ -205,9 +205,9 @@ def test_a_common_sign_changes_no_pair_and_unrelated_pairs_have_no_coherence():
 
 def test_a_constant_signal_has_no_lag():
     a = np.full((32, 2), 0.1)
-    found = measures.pair_spectra(a, np.cos(np.arange(32))[:, None] * [1, 0])
+    spectra = measures.pair_spectra(a, np.cos(np.arange(32))[:, None] * [1, 0])
     for name in ("phase", "lag", "share", "coherence", "amplitude"):
-        assert getattr(found, name).tolist() == [0, 0]
+        assert getattr(spectra, name).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -228,7 +228,7 @@ def test_scores_and_profiles_by_offset_agree_with_loops(causal):
         expected = np.mean([softmax(rows[i])[i + t] for i in queries])
         assert mass[t + k] == pytest.approx(expected, abs=1e-12)
         assert uniform[t + k] == pytest.approx(np.mean([1 / len(rows[i]) for i in queries]))
-    # What softmax does not see is not in either.
+    # Neither has what softmax does not see.
     shifted = scores + generator(12).normal(size=(14, 1))
     np.testing.assert_allclose(score_by_offset(shifted, k, causal), score, atol=1e-12)
     np.testing.assert_allclose(profile_by_offset(shifted, k, causal)[0], mass, atol=1e-12)
@@ -241,15 +241,15 @@ def test_what_a_planted_pair_adds_is_the_mean_score_at_its_lag():
     query, key = np.zeros((2, 1, 2, 2))  # [n_heads, d, d_head] each
     query[0, :, 0] = [3, 0]
     key[0, :, 0] = 5 * np.array([np.cos(np.pi / 4), np.sin(np.pi / 4)])
-    found = head_offsets(x, query, key, 6, causal=False)
-    assert found.pairs.lag[0, 0] == pytest.approx(2, abs=1e-6)
-    assert found.contribution[0] == pytest.approx([15 / 2 / np.sqrt(2), 0], abs=1e-6)
+    offsets = head_offsets(x, query, key, 6, causal=False)
+    assert offsets.pairs.lag[0, 0] == pytest.approx(2, abs=1e-6)
+    assert offsets.contribution[0] == pytest.approx([15 / 2 / np.sqrt(2), 0], abs=1e-6)
     scores = x @ query[0] @ (x @ key[0]).T / np.sqrt(2)
     mean = np.mean([scores[i, (i + 2) % 64] for i in range(64)])
-    assert found.contribution[0, 0] == pytest.approx(mean, abs=1e-6)
-    np.testing.assert_allclose(found.scores[0], scores, atol=1e-12)
-    assert found.singular[0] == pytest.approx([15, 0], abs=1e-12)
-    assert found.score_peak[0] in (2, -14) and max(found.residuals.values()) < 1e-14
+    assert offsets.contribution[0, 0] == pytest.approx(mean, abs=1e-6)
+    np.testing.assert_allclose(offsets.scores[0], scores, atol=1e-12)
+    assert offsets.singular[0] == pytest.approx([15, 0], abs=1e-12)
+    assert offsets.score_peak[0] in (2, -14) and max(offsets.residuals.values()) < 1e-14
 
 
 def test_what_does_not_fit_is_refused():
@@ -327,9 +327,9 @@ def job(family: str) -> Job[RelativeAttention]:
 )  # fmt: skip
 def test_scores_of_the_step_are_those_of_the_models_formula(tmp_path, family, prefix, spelling):
     t = write_model(tmp_path / "m", family, prefix, spelling)
-    found = step.measure(job(family), tmp_path / "m")
-    assert found["rows"] == 16 and len(found["heads"]) == LAYERS * HEADS
-    assert found["residuals"]["scores"] < 1e-12 and found["residuals"]["trace"] < 1e-12
+    measurement = step.measure(job(family), tmp_path / "m")
+    assert measurement["rows"] == 16 and len(measurement["heads"]) == LAYERS * HEADS
+    assert measurement["residuals"]["scores"] < 1e-12 and measurement["residuals"]["trace"] < 1e-12
     layer, index, k = 1, 2, PARAMETERS.offsets
     part = slice(index * D // HEADS, (index + 1) * D // HEADS)
     if family == "gpt2":
@@ -350,7 +350,7 @@ def test_scores_of_the_step_are_those_of_the_models_formula(tmp_path, family, pr
             for n in ("query", "key")
         )
     expected = score_by_offset(q @ key.T / np.sqrt(D // HEADS), k, family == "gpt2")
-    head = found["heads"][layer * HEADS + index]
+    head = measurement["heads"][layer * HEADS + index]
     assert (head["layer"], head["head"]) == (layer, index)
     ours = np.array(head["score"], float)
     np.testing.assert_allclose(ours, expected, atol=1e-5)
@@ -359,8 +359,8 @@ def test_scores_of_the_step_are_those_of_the_models_formula(tmp_path, family, pr
     contributions = [pair["contribution"] for pair in head["pairs"]]
     assert contributions == sorted(contributions, reverse=True)
     assert len(head["singular_values"]) == D // HEADS
-    assert found == step.measure(job(family), tmp_path / "m")
-    json.dumps(found, allow_nan=False)
+    assert measurement == step.measure(job(family), tmp_path / "m")
+    json.dumps(measurement, allow_nan=False)
 
 
 def test_a_planted_previous_token_head_is_predicted(tmp_path):
@@ -378,9 +378,9 @@ def test_a_planted_previous_token_head_is_predicted(tmp_path):
         t[f"h.{layer}.attn.c_attn.weight"] = np.hstack([np.eye(D), turn, np.eye(D)])
         t[f"h.{layer}.attn.c_attn.bias"] = np.zeros(3 * D)
     save_file({n: v.astype(np.float32) for n, v in t.items()}, tmp_path / "m" / WEIGHTS)
-    found = step.measure(job("gpt2"), tmp_path / "m")
-    assert [head["predicted_lag"] for head in found["heads"]] == [-1] * LAYERS * HEADS
-    for head in found["heads"]:
+    measurement = step.measure(job("gpt2"), tmp_path / "m")
+    assert [head["predicted_lag"] for head in measurement["heads"]] == [-1] * LAYERS * HEADS
+    for head in measurement["heads"]:
         assert head["profile"]["peak"] == -1
         assert head["profile"]["preference"][PARAMETERS.offsets - 1] > 0
 
@@ -398,31 +398,37 @@ def test_the_command_writes_a_sealed_measurement_and_the_figure_shows_it(tmp_pat
         else:
             step.main(model=family, **options)
         written.append(read_sealed(output))
-    one = written[0]
-    assert (one["measurement"], one["catalogue"], one["run"]) == (
+    measurement = written[0]
+    assert (measurement["measurement"], measurement["catalogue"], measurement["run"]) == (
         "relative_attention",
         ["C3"],
         {"model": "bert"},
     )
-    assert one["status"] == "measured" and one["reason"] is None and one["schema"] == 2
-    assert {"weights", "config"} == one["provenance"]["inputs"].keys()
+    assert (
+        measurement["status"] == "measured"
+        and measurement["reason"] is None
+        and measurement["schema"] == 2
+    )
+    assert {"weights", "config"} == measurement["provenance"]["inputs"].keys()
     check_texts(figure.draw([*written, *written], SECTIONS.relative_attention, SECTIONS.style))
-    made = figure.draw(written, SECTIONS.relative_attention, SECTIONS.style)
-    check_texts(made)
-    images = [axes.images[0] for axes in made.axes if axes.images]
-    for image, one in zip(images, written, strict=True):
-        values = [head["profile"]["preference"] for head in one["heads"]]
+    drawing = figure.draw(written, SECTIONS.relative_attention, SECTIONS.style)
+    check_texts(drawing)
+    images = [axes.images[0] for axes in drawing.axes if axes.images]
+    for image, measurement in zip(images, written, strict=True):
+        values = [head["profile"]["preference"] for head in measurement["heads"]]
         np.testing.assert_array_equal(
             np.ma.filled(image.get_array(), np.nan), np.array(values, float)
         )
-    shown = {tuple(p) for axes in made.axes for c in axes.collections for p in c.get_offsets()}
-    pairs = [pair for one in written for head in one["heads"] for pair in head["pairs"]]
+    shown = {tuple(p) for axes in drawing.axes for c in axes.collections for p in c.get_offsets()}
+    pairs = [
+        pair for measurement in written for head in measurement["heads"] for pair in head["pairs"]
+    ]
     assert shown >= {(pair["frequency"], pair["lag"]) for pair in pairs}
 
 
 def test_a_figure_without_a_model_says_so():
-    made = figure.draw([], SECTIONS.relative_attention, SECTIONS.style)
-    assert "not run" in made.axes[0].texts[0].get_text()
+    drawing = figure.draw([], SECTIONS.relative_attention, SECTIONS.style)
+    assert "not run" in drawing.axes[0].texts[0].get_text()
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -431,7 +437,7 @@ def test_heads_of_a_layer_agree_with_loops_over_queries_and_keys(causal):
     rng = generator(5)
     x = rng.normal(size=(tokens, d))
     query, key = rng.normal(size=(2, heads, d, d_head))
-    found = head_offsets(x, query, key, k, causal=causal)
+    offsets = head_offsets(x, query, key, k, causal=causal)
     kept = range(-k, 1 if causal else k + 1)
     queries = [i for i in range(tokens) if all(0 <= i + t < tokens for t in kept)]
     for head in range(heads):
@@ -439,20 +445,20 @@ def test_heads_of_a_layer_agree_with_loops_over_queries_and_keys(causal):
         for i in queries:
             seen = range(i + 1) if causal else range(tokens)
             scores = {j: x[i] @ query[head] @ key[head].T @ x[j] / np.sqrt(d_head) for j in seen}
-            total = sum(np.exp(one) for one in scores.values())
+            total = sum(np.exp(value) for value in scores.values())
             for t in kept:
                 score[t] += (scores[i + t] - np.mean(list(scores.values()))) / len(queries)
                 mass[t] += np.exp(scores[i + t]) / total / len(queries)
                 uniform[t] += 1 / len(seen) / len(queries)
         part = slice(0, len(kept))
-        np.testing.assert_allclose(found.score[head, part], list(score.values()), atol=1e-12)
-        np.testing.assert_allclose(found.mass[head, part], list(mass.values()), atol=1e-12)
-        np.testing.assert_allclose(found.uniform[part], list(uniform.values()), atol=1e-12)
-        assert found.score_peak[head] == max(kept, key=score.__getitem__)
-        assert found.mass_peak[head] == max(kept, key=lambda t: mass[t] - uniform[t])
+        np.testing.assert_allclose(offsets.score[head, part], list(score.values()), atol=1e-12)
+        np.testing.assert_allclose(offsets.mass[head, part], list(mass.values()), atol=1e-12)
+        np.testing.assert_allclose(offsets.uniform[part], list(uniform.values()), atol=1e-12)
+        assert offsets.score_peak[head] == max(kept, key=score.__getitem__)
+        assert offsets.mass_peak[head] == max(kept, key=lambda t: mass[t] - uniform[t])
         direct = np.linalg.svd(query[head] @ key[head].T, compute_uv=False)[:d_head]
-        np.testing.assert_allclose(found.singular[head], direct, atol=1e-12)
-    assert max(found.residuals.values()) < 1e-12
+        np.testing.assert_allclose(offsets.singular[head], direct, atol=1e-12)
+    assert max(offsets.residuals.values()) < 1e-12
 
 
 def test_weights_that_lack_a_tensor_or_positions_are_named(tmp_path):

@@ -55,7 +55,7 @@ def test_centred_cosines_know_neither_shift_nor_scale():
     np.testing.assert_allclose(
         representation.centred_cosines(x @ turn, y @ turn), plain, atol=1e-11
     )
-    # The raw cosine does know the shift, and a negative scale turns the direction.
+    # The raw cosine does see the shift, and a negative scale flips the direction.
     assert np.abs(similarity.token_cosines(x, y) - plain).max() > 0.1
     np.testing.assert_allclose(representation.centred_cosines(-2 * x, y), -plain, atol=1e-11)
 
@@ -106,7 +106,7 @@ def test_a_constant_dimension_is_left_out(constant):
 )
 def test_cosines_without_a_direction_are_refused(measure):
     x, y = related(generator(6), 20, 5)
-    # The sum of 20 times 0.1 is not 2 in floats: rounding must not pass for a direction.
+    # 20 times 0.1 does not sum to 2 in floats: rounding must not pass for a direction.
     with pytest.raises(ValueError, match="undefined"):
         measure(np.full((20, 5), 0.1), y)
     with pytest.raises(ValueError, match="shapes"):
@@ -163,7 +163,7 @@ def test_cka_knows_no_rotation_scale_or_shift():
     )
     moved = representation.linear_cka(0.01 * x @ rotation(rng, 10) - 9, y @ rotation(rng, 10))
     assert moved == pytest.approx(cka, rel=1e-10)
-    # It does know another scale for each dimension, and which token is which.
+    # It does see a scale of its own per dimension, and which token is which.
     assert abs(representation.linear_cka(x * np.arange(1, 11) ** 2, y) - cka) > 1e-3
     assert representation.linear_cka(x, rng.permutation(y)) < 0.5 * cka
 

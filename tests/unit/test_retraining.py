@@ -1,4 +1,4 @@
-"""Training on without rotation: its start, its steps, its resumption, and what a start is worth."""
+"""Training on without rotation: start, steps, resumption, and what a start is worth."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def documents() -> list[list[int]]:
 
 @pytest.fixture(scope="module")
 def closed(documents) -> dict[str, LearnedMask]:
-    """A mask in closed form, of a model in which it is far from nothing."""
+    """A closed-form mask of a model in which it matters."""
     source = ClosedFormMask(
         method="closed_form", position="zero", documents=None, seed=0, first=True, temperature=False
     )
@@ -121,30 +121,30 @@ def run(
 
     checkpoint = Checkpoint(folder / "one.pt", "one", lambda line: None)
     with trained_under(model, condition(name), masks, 12):
-        found = retrain(model, sequences, documents, schedule(**changes), checkpoint, report)
-    return model, found
+        losses = retrain(model, sequences, documents, schedule(**changes), checkpoint, report)
+    return model, losses
 
 
 @pytest.mark.parametrize("make", [lambda model: model, ready], ids=["library", "ready"])
 def test_without_training_losses_are_those_of_the_evaluation(
     tmp_path, documents, closed, sequences, make
 ):
-    """0 tokens are F4's figures: the evaluation's own path, whose documents are packed."""
+    """0 tokens give F4's figures: the evaluation's own path, with packed documents."""
     conditions = {name: condition(name) for name in CONDITIONS}
     expected = {name: np.empty(len(documents)) for name in conditions}
     for name, row, nll in losses_under(make(llama()), documents, conditions, closed, 64):
         expected[name][row] = nll.sum(dtype=np.float64)
     for name in CONDITIONS:
-        _, found = run(tmp_path / name, sequences, documents, name, closed)
-        np.testing.assert_allclose(found[0], expected[name], rtol=2e-6)
+        _, losses = run(tmp_path / name, sequences, documents, name, closed)
+        np.testing.assert_allclose(losses[0], expected[name], rtol=2e-6)
     # They differ by far more than that.
     assert np.abs(expected["zero"] - expected["intact"]).min() > 0.01
     assert np.abs(expected["zero_closed"] - expected["zero"]).min() > 0.01
 
 
 def library_loss(model, rows: torch.Tensor, name: str, closed) -> torch.Tensor:
-    """By the library's own forward pass, whose attention is computed in plain steps."""
-    # With a mask of its own: the library takes equal positions for documents of one token.
+    """By the library's own forward pass, which computes attention in plain steps."""
+    # With its own mask: the library takes equal positions for documents of one token.
     given = {"attention_mask": torch.ones_like(rows)}
     if name != "intact":
         given["position_ids"] = torch.zeros_like(rows)
@@ -156,7 +156,7 @@ def library_loss(model, rows: torch.Tensor, name: str, closed) -> torch.Tensor:
 
 
 def with_bias(model, rows, bias, given) -> torch.Tensor:
-    """Of a model of the library whose eager attention has a bias [n_layers, n_heads, n, n]."""
+    """Of a library model whose eager attention has a bias [n_layers, n_heads, n, n]."""
     model.set_attn_implementation("eager")
     hooks = []
     future = torch.full((rows.shape[1],) * 2, -torch.inf).triu(1)
@@ -179,8 +179,8 @@ def with_bias(model, rows, bias, given) -> torch.Tensor:
 def test_steps_are_those_of_a_plain_loop_over_the_library_s_model(
     tmp_path, documents, closed, sequences, name
 ):
-    # At the optimiser's first steps a gradient of rounding would move a weight as any other does.
-    found, _ = run(tmp_path, sequences, documents, name, closed, weight_decay=0.01)
+    # In the optimiser's first steps, a gradient of mere rounding moves a weight like any other.
+    trained, _ = run(tmp_path, sequences, documents, name, closed, weight_decay=0.01)
     model = llama()
     begin = copy.deepcopy(model.state_dict())
     given = schedule(weight_decay=0.01).optimization
@@ -198,7 +198,7 @@ def test_steps_are_those_of_a_plain_loop_over_the_library_s_model(
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
     for (key, ours), theirs in zip(
-        found.state_dict().items(), model.state_dict().values(), strict=True
+        trained.state_dict().items(), model.state_dict().values(), strict=True
     ):
         moved = (theirs - begin[key]).abs().max()
         assert (ours - theirs).abs().max() < 0.02 * moved, key
@@ -221,19 +221,19 @@ def test_a_killed_training_ends_with_the_same_bits(tmp_path, documents, closed, 
     model, expected = run(tmp_path / "whole", *given)
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "killed", *given, killed_at=4)
-    again, found = run(tmp_path / "killed", *given)
-    assert np.array_equal(found, expected)
-    for one, other in zip(model.parameters(), again.parameters(), strict=True):
-        assert torch.equal(one, other)
+    again, losses = run(tmp_path / "killed", *given)
+    assert np.array_equal(losses, expected)
+    for parameter, other in zip(model.parameters(), again.parameters(), strict=True):
+        assert torch.equal(parameter, other)
 
 
 def test_a_training_that_is_done_is_not_done_again(tmp_path, documents, closed, sequences):
     given = (sequences, documents, "zero", closed)
     _, expected = run(tmp_path, *given)
-    model, found = run(tmp_path, *given, killed_at=1)
-    assert np.array_equal(found, expected)
-    for one, other in zip(model.parameters(), llama().parameters(), strict=True):
-        assert torch.equal(one, other)
+    model, losses = run(tmp_path, *given, killed_at=1)
+    assert np.array_equal(losses, expected)
+    for parameter, other in zip(model.parameters(), llama().parameters(), strict=True):
+        assert torch.equal(parameter, other)
 
 
 def test_seeds_differ_in_the_order_alone(tmp_path, documents, closed, sequences):
@@ -248,11 +248,11 @@ def test_seeds_differ_in_the_order_alone(tmp_path, documents, closed, sequences)
 def test_bfloat16_is_near_float32(tmp_path, documents, closed, sequences, name):
     given = (sequences, documents, name, closed)
     _, exact = run(tmp_path / "1", *given)
-    model, found = run(tmp_path / "2", *given, precision="bfloat16")
-    assert np.array_equal(found[0], exact[0]), "evaluations are in float32"
+    model, losses = run(tmp_path / "2", *given, precision="bfloat16")
+    assert np.array_equal(losses[0], exact[0]), "evaluations are in float32"
     assert next(model.parameters()).dtype == torch.float32
-    np.testing.assert_allclose(found[1:], exact[1:], rtol=0.02)
-    assert not np.array_equal(found[1:], exact[1:])
+    np.testing.assert_allclose(losses[1:], exact[1:], rtol=0.02)
+    assert not np.array_equal(losses[1:], exact[1:])
 
 
 @pytest.mark.parametrize(
@@ -292,37 +292,37 @@ def test_tokens_by_hand():
     assert tokens_to_reach(tokens, [5.0, 4.0, 2.0], 2.5) == pytest.approx(10**3.5)
     assert tokens_to_reach(tokens, [5.0, 4.0, 2.0], 2.0) == pytest.approx(10_000)
     assert math.isinf(tokens_to_reach(tokens, [5.0, 4.0, 2.0], 1.9))
-    # Where it goes up again, the first time counts.
+    # Where it rises again, the first time counts.
     assert tokens_to_reach(tokens, [5.0, 3.0, 4.0], 4.0) == pytest.approx(50)
 
 
 @given(
-    # A line between losses that differ by a rounding error alone has steps.
+    # A line between losses that differ only by rounding has steps.
     st.lists(st.floats(1, 6).map(lambda loss: round(loss, 6)), min_size=3, max_size=5),
     st.floats(0.5, 6.5),
 )
 def test_tokens_are_those_of_a_search(losses, target):
     tokens = np.array([0, 10, 200, 3000, 50_000])[: len(losses)]
-    found = float(tokens_to_reach(tokens, losses, target))
+    needed = float(tokens_to_reach(tokens, losses, target))
     fine = [np.linspace(tokens[0], tokens[1], 400)]
     fine += [np.geomspace(a, b, 400) for a, b in itertools.pairwise(tokens[1:])]
     curve = [np.linspace(a, b, 400) for a, b in itertools.pairwise(losses)]
     at, height = np.concatenate(fine), np.concatenate(curve)
     low = np.flatnonzero(height <= target)
     if not len(low):
-        assert found > at[-2]
+        assert needed > at[-2]
     else:
         place = low[0]
-        assert at[max(place - 1, 0)] - 1e-6 <= found <= at[place] + 1e-6
+        assert at[max(place - 1, 0)] - 1e-6 <= needed <= at[place] + 1e-6
 
 
 def test_many_curves_are_each_for_itself():
     generator = np.random.default_rng(0)
     losses, target = generator.uniform(1, 5, (3, 4, 5)), generator.uniform(1, 5, (3, 4))
     tokens = [0, 1, 10, 100, 1000]
-    found = tokens_to_reach(tokens, losses, target)
+    needed = tokens_to_reach(tokens, losses, target)
     for place in np.ndindex(3, 4):
-        assert found[place] == tokens_to_reach(tokens, losses[place], target[place])
+        assert needed[place] == tokens_to_reach(tokens, losses[place], target[place])
 
 
 def test_what_is_not_reached_is_none():
@@ -347,7 +347,7 @@ def job(**changed) -> step.Job:
 @pytest.fixture
 def files(tmp_path, closed) -> dict[str, Path]:
     """A model, a tokenizer, documents of two splits and their tokens, and the mask."""
-    found = split_texts(tmp_path)
+    paths = split_texts(tmp_path)
     # As SmolLM2's, its output matrix is that of its embeddings.
     tied, model = llama(), tmp_path / "model"
     tied.config.tie_word_embeddings = True
@@ -359,7 +359,7 @@ def files(tmp_path, closed) -> dict[str, Path]:
     write_mask(masks / "closed.safetensors", closed["closed"], {"mask": "closed"})
     digests = {"closed": sha256_file(masks / "closed.json")}
     write_sealed(masks / "masks.json", {"model": "small", "masks": digests})
-    return {"weights": model, "masks": masks, **found}
+    return {"weights": model, "masks": masks, **paths}
 
 
 def made(tmp_path: Path, files: dict[str, Path], wanted: step.Job, name: str = "once") -> dict:
@@ -377,8 +377,8 @@ def add_questions(files: dict[str, Path], *more: str) -> list[list[int]]:
     """Add a data set ``questions`` of one split, ``validation``; return its documents' ids."""
     given = ["w1 w2 w3", "w4 w5", "w6 w7 w8 w9 w1", "w30 w31 w32 w33", "w2 w36 w5", *more]
     rows = [
-        {"document_id": f"validation/{number}", "split": "validation", "text": one}
-        for number, one in enumerate(given)
+        {"document_id": f"validation/{number}", "split": "validation", "text": text}
+        for number, text in enumerate(given)
     ]
     source = files["documents"] / "questions.parquet"
     write_documents(rows, source, content("imdb"), {})
@@ -393,7 +393,7 @@ def add_questions(files: dict[str, Path], *more: str) -> list[list[int]]:
 
 
 def text_of(files: dict[str, Path], *datasets: str, **changed) -> step.Text | None:
-    """What is learned from where these data sets are evaluated."""
+    """What is learned from when these are evaluated."""
     wanted = job(parameters={**PARAMETERS, "documents": 99, "tokens": 4, **changed})
     paths = {name: files["tokens"] / f"{name}.parquet" for name in datasets}
     evaluated = [
@@ -424,12 +424,12 @@ def test_the_file_holds_the_curves_of_all_trainings(tmp_path, files, closed):
             assert row["seeds"] == pytest.approx(sums[:, place].sum(axis=1) / 37)
             assert row["nll"]["value"] == pytest.approx(np.mean(row["seeds"]))
             assert row["nll"]["low"] <= row["nll"]["value"] <= row["nll"]["high"]
-        # 0 tokens are the evaluation's own figures.
-        found = dict(
+        # 0 tokens: the evaluation's own figures.
+        by_row = dict(
             (row, nll.sum(dtype=np.float64))
             for _, row, nll in losses_under(model, ids, {name: condition(name)}, closed, 64)
         )
-        np.testing.assert_allclose(sums[0, 0], [found[row] for row in range(5)], rtol=2e-6)
+        np.testing.assert_allclose(sums[0, 0], [by_row[row] for row in range(5)], rtol=2e-6)
     intact, zero, own = once["conditions"]
     assert intact["worth"] is None and zero["worth"] is None
     assert all(row["above_intact"] is None for row in intact["curve"])
@@ -469,17 +469,19 @@ def test_a_measurement_that_is_killed_goes_on_with_the_training_that_it_was_at(
         made(tmp_path, files, job(parameters={**PARAMETERS, "checkpoint_steps": 2}), "killed")
     begun.clear()
     begun.extend([None] * 100)
-    found = made(tmp_path, files, job(parameters={**PARAMETERS, "checkpoint_steps": 2}), "killed")
+    measurement = made(
+        tmp_path, files, job(parameters={**PARAMETERS, "checkpoint_steps": 2}), "killed"
+    )
     assert begun[100] == 2 and len(begun) == 100 + 2 + 3 * 4
-    assert found["sums"] == expected["sums"]
+    assert measurement["sums"] == expected["sums"]
 
 
 def test_text_is_none_that_is_evaluated(tmp_path, files):
-    found = text_of(files, "text")
-    assert found.documents == 40, "the review that stands in both splits is left out"
+    text = text_of(files, "text")
+    assert text.documents == 40, "the review that stands in both splits is left out"
     evaluated = {tuple(ids[:4]) for ids in Tokens(files["tokens"] / "text.parquet").ids}
-    assert not evaluated & {tuple(row) for row in found.sequences.tolist()}
-    assert (found.sequences[:, 0] == 2).all(), "sequences begin with documents"
+    assert not evaluated & {tuple(row) for row in text.sequences.tolist()}
+    assert (text.sequences[:, 0] == 2).all(), "sequences begin with documents"
     with pytest.raises(ArtifactError, match=r"retraining\.split is 'test', which text is evaluat"):
         text_of(files, "text", split="test")
     assert text_of(files, "text", split="unsup") is None
@@ -492,31 +494,31 @@ def test_text_is_none_of_another_data_set_that_is_evaluated(tmp_path, files):
     shared = train.to_pylist()[7]
     ids = tuple(add_questions(files, shared)[-1][:4])
     both, alone, other = (
-        text_of(files, *some) for some in (("text", "questions"), ("text",), ("questions",))
+        text_of(files, *datasets) for datasets in (("text", "questions"), ("text",), ("questions",))
     )
     assert (both.documents, alone.documents, other.documents) == (39, 40, 40)
-    starts = [{tuple(row) for row in one.sequences.tolist()} for one in (both, alone, other)]
-    assert [ids in some for some in starts] == [False, True, False]
+    starts = [{tuple(row) for row in text.sequences.tolist()} for text in (both, alone, other)]
+    assert [ids in rows for rows in starts] == [False, True, False]
     # The review of both splits is evaluated on ``text`` alone.
     review = tuple(Tokens(files["tokens"] / "text.parquet").ids[2][:4])
-    assert [review in some for some in starts] == [False, False, True]
+    assert [review in rows for rows in starts] == [False, False, True]
 
 
 def test_questions_are_evaluated_in_the_trainings_on_reviews(tmp_path, files, closed):
     """A plain loop: the same steps without any evaluation, and then the evaluation by itself."""
     ids = add_questions(files)
     datasets = ["questions", "text"]
-    found = made(tmp_path, files, job(datasets=datasets))
-    assert found["run"] == {"model": "small", "dataset": "questions"}
-    assert found["documents"] == 5 and found["scored"] == [3, 2, 5, 4, 3]
-    assert found["learned_from"]["dataset"] == "text"
-    inputs = found["provenance"]["inputs"]
+    measurement = made(tmp_path, files, job(datasets=datasets))
+    assert measurement["run"] == {"model": "small", "dataset": "questions"}
+    assert measurement["documents"] == 5 and measurement["scored"] == [3, 2, 5, 4, 3]
+    assert measurement["learned_from"]["dataset"] == "text"
+    inputs = measurement["provenance"]["inputs"]
     assert inputs["documents"] == sha256_file(files["documents"] / "text.parquet")
     assert inputs["tokens"] == Tokens(files["tokens"] / "questions.parquet").digest
     assert list(inputs["texts"]) == datasets
     sequences = text_of(files, *datasets, documents=30, tokens=8).sequences
     for name in CONDITIONS:
-        sums = np.array(found["sums"][name])  # [seeds, evaluations, documents]
+        sums = np.array(measurement["sums"][name])  # [seeds, evaluations, documents]
         for seed, (place, steps) in itertools.product((0, 1), enumerate((0, 1, 4))):
             model = load(files["weights"], "llama")
             plain = schedule(seed, evaluate=[])
@@ -525,7 +527,9 @@ def test_questions_are_evaluated_in_the_trainings_on_reviews(tmp_path, files, cl
                 expected = document_sums(model, ids, 64)
             np.testing.assert_allclose(sums[seed, place], expected, rtol=1e-5)
         assert np.abs(sums[:, 2] / sums[:, 0] - 1).max() > 0.01
-        (curve,) = (one["curve"] for one in found["conditions"] if one["condition"] == name)
+        (curve,) = (
+            entry["curve"] for entry in measurement["conditions"] if entry["condition"] == name
+        )
         for place, row in enumerate(curve):
             assert row["seeds"] == pytest.approx(sums[:, place].sum(axis=1) / 17)
 
@@ -551,15 +555,15 @@ def steps_alone(model, sequences, given: Schedule, steps: int) -> None:
 
 
 def test_a_data_set_does_not_change_the_numbers_of_another(tmp_path, files):
-    """But for rounding: documents of all fill the same batches."""
+    """Up to rounding: all documents fill the same batches."""
     add_questions(files)
     for datasets in (["text", "questions"], ["questions", "text"]):
         both = made(tmp_path, files, job(datasets=datasets), "".join(datasets))
         alone = made(tmp_path, files, job(datasets=datasets[:1]), datasets[0])
         for name in CONDITIONS:
             np.testing.assert_allclose(both["sums"][name], alone["sums"][name], rtol=1e-6)
-        for one, other in zip(both["conditions"], alone["conditions"], strict=True):
-            for row, expected in zip(one["curve"], other["curve"], strict=True):
+        for entry, other in zip(both["conditions"], alone["conditions"], strict=True):
+            for row, expected in zip(entry["curve"], other["curve"], strict=True):
                 assert row["nll"] == pytest.approx(expected["nll"], rel=1e-6)
         assert both["learned_from"] == alone["learned_from"]
 
@@ -582,7 +586,7 @@ def test_each_training_runs_once_for_all_data_sets(tmp_path, files, monkeypatch)
 @pytest.mark.parametrize(
     ("tokens", "of_study", "expected"),
     [
-        # Documents have 10, 5, 11, 7, 9 and 12 tokens; questions have 22 together.
+        # Documents have 10, 5, 11, 7, 9 and 12 tokens; questions 22 in all.
         (1000, None, (6, 5)), (1000, 4, (4, 4)),
         (33, None, (4, 5)), (32, None, (3, 5)), (33, 3, (3, 3)),
     ],
@@ -593,18 +597,18 @@ def test_numbers_of_documents_are_of_each_data_set(tmp_path, files, tokens, of_s
     wanted = job(datasets=["text", "questions"], documents=of_study, parameters=parameters)
     made(tmp_path, files, wanted)
     folder = tmp_path / "once/measurements/retraining/small"
-    found = [read_sealed(folder / f"{name}.json") for name in wanted.datasets]
-    assert tuple(one["documents"] for one in found) == expected
+    measurements = [read_sealed(folder / f"{name}.json") for name in wanted.datasets]
+    assert tuple(measurement["documents"] for measurement in measurements) == expected
 
 
 def test_a_data_set_of_one_document_does_not_keep_others_from_theirs(tmp_path, files):
     add_questions(files)
     table = Tokens(files["tokens"] / "questions.parquet")
     write_table(table.table.slice(0, 1), files["tokens"] / "questions.parquet", table.metadata)
-    found = made(tmp_path, files, job(datasets=["text", "questions"]))
+    measurement = made(tmp_path, files, job(datasets=["text", "questions"]))
     alone = made(tmp_path, files, job(), "alone")
-    assert found["status"] == "measured"
-    assert found["conditions"][0]["curve"][-1]["nll"] == pytest.approx(
+    assert measurement["status"] == "measured"
+    assert measurement["conditions"][0]["curve"][-1]["nll"] == pytest.approx(
         alone["conditions"][0]["curve"][-1]["nll"], rel=1e-6
     )
     lacking = read_sealed(tmp_path / "once/measurements/retraining/small/questions.json")
@@ -627,8 +631,8 @@ def test_a_data_set_of_one_document_does_not_keep_others_from_theirs(tmp_path, f
     ],
 )
 def test_what_cannot_be_measured_says_why(tmp_path, files, changed, reason):
-    found = made(tmp_path, files, job(**changed))
-    assert found["status"] == "not run" and found["reason"] == reason
+    measurement = made(tmp_path, files, job(**changed))
+    assert measurement["status"] == "not run" and measurement["reason"] == reason
 
 
 @pytest.mark.parametrize(
@@ -651,9 +655,9 @@ def test_a_mask_that_is_exact_is_worth_what_rotation_is(tmp_path, documents):
     planted = llama(biases=True)
     with torch.no_grad():
         for block in planted.model.layers:
-            for one in (block.self_attn.q_proj, block.self_attn.k_proj):
-                one.weight.zero_()
-                one.bias.mul_(6)
+            for projection in (block.self_attn.q_proj, block.self_attn.k_proj):
+                projection.weight.zero_()
+                projection.bias.mul_(6)
     source = ClosedFormMask(method="closed_form", position="zero", documents=None, seed=0,
                             first=False, temperature=False)  # fmt: skip
     mask, _ = learn(source, Calibration(planted, documents[:4], documents[4:], 64))
@@ -675,14 +679,14 @@ def test_studies_differ_in_the_learning_rate_and_seeds_alone():
         jobs[name] = step.Job.model_validate(
             parts["data/config/measurements/retraining/smollm2.json"]
         )
-    rates = {name: one.parameters.learning_rate for name, one in jobs.items()}
+    rates = {name: wanted.parameters.learning_rate for name, wanted in jobs.items()}
     assert rates == {"retraining": 1e-4, "retraining_fast": 3e-4}
     same = {"learning_rate": 1e-4, "seeds": [0, 1, 2]}
-    for one in jobs.values():
-        alike = one.model_copy(update={"parameters": one.parameters.model_copy(update=same)})
+    for wanted in jobs.values():
+        alike = wanted.model_copy(update={"parameters": wanted.parameters.model_copy(update=same)})
         assert alike == jobs["retraining"]
-        assert one.calibration == "imdb_fresh"
-        assert one.datasets == ["imdb_fresh", "truthfulqa_local"]
+        assert wanted.calibration == "imdb_fresh"
+        assert wanted.datasets == ["imdb_fresh", "truthfulqa_local"]
 
 
 # --- Its figure, and its numbers ------------------------------------------------------------------
@@ -709,7 +713,7 @@ def test_lines_are_the_measured_losses(measured):
 
 
 def test_data_sets_are_rows(measured):
-    """Of a data set that was not measured there is none."""
+    """A data set that was not measured has none."""
     other = made_up.retraining("smollm2", "questions")
     for row in other["conditions"][1]["curve"]:
         row["nll"]["value"] += 1
@@ -741,17 +745,17 @@ def test_without_a_model_that_is_trained_on_the_figure_says_so(measured):
 
 
 def test_numbers_are_those_of_the_file(measured):
-    found = numbers.retraining(measured)
-    assert set(found) == set(numbers.RETRAINING)
-    assert found["learned_tokens"].value == 524288
-    assert (found["zero.first"].value, found["zero.last"].value) == (6.0, 3.98)
-    assert found["zero_closed.last.above_intact"].value == pytest.approx(0.15)
-    start, above = found["zero_closed.start"], found["zero_closed.start_above_intact"]
+    facts = numbers.retraining(measured)
+    assert set(facts) == set(numbers.RETRAINING)
+    assert facts["learned_tokens"].value == 524288
+    assert (facts["zero.first"].value, facts["zero.last"].value) == (6.0, 3.98)
+    assert facts["zero_closed.last.above_intact"].value == pytest.approx(0.15)
+    start, above = facts["zero_closed.start"], facts["zero_closed.start_above_intact"]
     assert (start.value, start.low, start.high) == (65536, 50000, 80000)
     assert (above.value, above.low, above.high) == (90000, None, None)
-    assert found["zero_closed.start_above_intact.least"].value == 70000
-    assert found["zero_closed.meets"].reason == "not reached in 524,288 training tokens"
-    assert found["zero_closed.meets.least"].value == 400000
+    assert facts["zero_closed.start_above_intact.least"].value == 70000
+    assert facts["zero_closed.meets"].reason == "not reached in 524,288 training tokens"
+    assert facts["zero_closed.meets.least"].value == 400000
     lacking = facts_of({**measured, "status": "not run", "reason": "no rotation"},
                        numbers.retraining, numbers.RETRAINING)  # fmt: skip
     assert lacking == dict.fromkeys(numbers.RETRAINING, NotRun("no rotation"))

@@ -1,4 +1,4 @@
-"""Terms of what rotation adds to scores: identities, brute force over pairs, and planted cases."""
+"""Terms that rotation adds to scores: identities, brute force over pairs, planted cases."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def drawn(seed, heads=2, tokens=5, width=6):
 @given(seed=st.integers(0, 1000), layout=st.sampled_from(["halves", "interleaved"]))
 def test_the_four_terms_are_what_rotation_adds(seed, layout):
     q, k, mean_q, mean_k, rate = drawn(seed)
-    found = first_order.terms(q, k, mean_q, mean_k, rate, layout=layout).sum(axis=0)
+    total = first_order.terms(q, k, mean_q, mean_k, rate, layout=layout).sum(axis=0)
     places = np.arange(q.shape[1])
     whole, none = (rotary.scores(q, k, places, r, layout=layout) for r in (rate, []))
-    np.testing.assert_allclose(found, whole - none, atol=1e-12)
+    np.testing.assert_allclose(total, whole - none, atol=1e-12)
 
 
 @given(seed=st.integers(0, 1000))
@@ -62,7 +62,7 @@ def test_terms_vanish_where_vectors_do_not_vary(seed):
 
 @given(seed=st.integers(0, 1000))
 def test_each_term_depends_on_what_it_is_named_after(seed):
-    """Another key changes the term of the key and the rest, in its own column alone."""
+    """Another key changes the key's term and the rest, only in its own column."""
     q, k, mean_q, mean_k, rate = drawn(seed)
     other = k.copy()
     other[:, 2] += 1
@@ -73,7 +73,7 @@ def test_each_term_depends_on_what_it_is_named_after(seed):
 
 
 def by_hand(model, documents, means, layer, head, partial, weighting):
-    """Share that is explained of one head, pair by pair."""
+    """Explained share of one head, pair by pair."""
     total = left = 0.0
     for ids in documents:
         heads = with_and_without(model, [ids])
@@ -128,7 +128,7 @@ def test_a_head_pair_by_pair(text):
 
     def mean(name, of_tokens):
         return np.stack([
-            np.concatenate([one[layer][0][:, of_tokens].double().numpy() for one in
+            np.concatenate([vectors[layer][0][:, of_tokens].double().numpy() for vectors in
                             (getattr(run, name) for run in runs)], axis=1).mean(axis=1)
             for layer in range(2)
         ])  # fmt: skip
@@ -137,7 +137,7 @@ def test_a_head_pair_by_pair(text):
     means = Means(
         mean("content_queries", rest), mean("content_keys", rest), mean("content_keys", first)
     )
-    (entry,) = (one for one in result["heads"] if (one["layer"], one["head"]) == (1, 2))
+    (entry,) = (row for row in result["heads"] if (row["layer"], row["head"]) == (1, 2))
     for name, partial in step.PARTIAL_SUMS.items():
         expected = by_hand(model, documents, means, 1, 2, partial, "pairs")
         assert entry[name] == pytest.approx(expected, abs=1e-5)
@@ -147,12 +147,12 @@ def test_a_head_pair_by_pair(text):
                 by_hand(model, documents, other, 0, head, ("mask", "key"), weighting)
                 for head in range(4)
             ]
-            (found,) = (
-                one["layers"][0]["mask_key"]["value"]
-                for one in result["explained"]
-                if (one["means"], one["weights"]) == (kind, weighting)
+            (share,) = (
+                row["layers"][0]["mask_key"]["value"]
+                for row in result["explained"]
+                if (row["means"], row["weights"]) == (kind, weighting)
             )
-            assert found == pytest.approx(np.mean(each), abs=1e-5)
+            assert share == pytest.approx(np.mean(each), abs=1e-5)
 
 
 def test_more_terms_explain_a_constant_head_wholly(text):
@@ -179,18 +179,18 @@ def test_too_few_documents_are_said_by_the_parameter(text):
 def test_the_file_says_what_it_is_made_of(tmp_path, text):
     reading = {"family": "gpt2", "max_tokens": 40}
     job = CellsJob[step.RotationTerms](parameters=PARAMETERS, reading=reading, datasets=["text"])
-    made = made_of_weights(step, tmp_path, text, job)
-    assert made["status"] == "not run" and "a table" in made["reason"]
+    measurement = made_of_weights(step, tmp_path, text, job)
+    assert measurement["status"] == "not run" and "a table" in measurement["reason"]
 
 
 def test_quantities_are_those_of_the_file(text):
     result = step.measure(PARAMETERS, llama(), text)
-    found = rotation_terms(result)
-    assert set(found) == set(ROTATION_TERMS)
+    numbers = rotation_terms(result)
+    assert set(numbers) == set(ROTATION_TERMS)
     (own,) = (
-        one["all"]
-        for one in result["explained"]
-        if (one["means"], one["weights"]) == ("own", "attention")
+        row["all"]
+        for row in result["explained"]
+        if (row["means"], row["weights"]) == ("own", "attention")
     )
-    assert found["attention.own.mask_query"].value == own["mask_query"]["value"]
-    assert isinstance(found["lowest_layer"], Number)
+    assert numbers["attention.own.mask_query"].value == own["mask_query"]["value"]
+    assert isinstance(numbers["lowest_layer"], Number)

@@ -1,4 +1,4 @@
-"""What a user calls a file is no command: rules quote every path that a shell reads."""
+"""A user's file name is no command: rules quote every path that a shell reads."""
 
 from __future__ import annotations
 
@@ -20,46 +20,46 @@ QUOTED = re.compile(r":q\s*$")
 
 def strings(path: Path) -> list[tuple[int, str]]:
     """The string literals of a file of rules with their lines, comments and docstrings left out."""
-    found, previous = [], None
+    literals, previous = [], None
     for token in tokenize.generate_tokens(io.StringIO(path.read_text("utf-8")).readline):
         if token.type in (tokenize.NL, tokenize.COMMENT):
             continue
         is_docstring = token.string.startswith('"""') and (
             previous is None or previous in (tokenize.INDENT, tokenize.NEWLINE)
         )
-        # From Python 3.12 on, an f-string comes in parts: its beginning, text, fields and end.
+        # From Python 3.12 on, an f-string comes in parts: start, text, fields and end.
         if token.type == tokenize.STRING and not is_docstring:
-            found.append((token.start[0], token.string))
+            literals.append((token.start[0], token.string))
         previous = token.type
     if hasattr(tokenize, "FSTRING_START"):
-        found += fstrings(path)
-    return found
+        literals += fstrings(path)
+    return literals
 
 
 def fstrings(path: Path) -> list[tuple[int, str]]:
     """F-strings as they are written."""
     lines = path.read_text("utf-8").splitlines(keepends=True)
-    found, begun = [], []
+    literals, begun = [], []
     for token in tokenize.generate_tokens(iter(lines).__next__):
         if token.type == tokenize.FSTRING_START:
             begun.append(token.start)
         elif token.type == tokenize.FSTRING_END:
             (first, column), (last, end) = begun.pop(), token.end
             text = "".join(lines[first - 1 : last])
-            found.append((first, text[column : len(text) - len(lines[last - 1]) + end]))
-    return found
+            literals.append((first, text[column : len(text) - len(lines[last - 1]) + end]))
+    return literals
 
 
 def unquoted(path: Path) -> list[str]:
-    """Placeholders of paths that a shell would read as it likes, with their lines."""
-    found = []
+    """Unquoted placeholders of paths that a shell would read, with their lines."""
+    problems = []
     for line, text in strings(path):
         for place in FIELD.finditer(text):
             field = place[1].strip()
             # Attributes of a path, and functions of all of them, as they are called in Python.
             if not QUOTED.search(field) and not re.search(r"!r\s*$", field):
-                found.append(f"{path.name}:{line}: {{{field}}}")
-    return found
+                problems.append(f"{path.name}:{line}: {{{field}}}")
+    return problems
 
 
 @pytest.mark.parametrize("path", RULES, ids=lambda path: path.name)
@@ -87,8 +87,8 @@ def test_one_that_is_not_quoted_is_seen_wherever_it_stands(tmp_path, planted, fi
     before = unquoted(path)
     text = path.read_text().replace("    shell:\n", f"    params:\n{planted}    shell:\n", 1)
     path.write_text(text)
-    (found,) = set(unquoted(path)) - set(before)
-    assert found.endswith(f"{{{field}}}")
+    (problem,) = set(unquoted(path)) - set(before)
+    assert problem.endswith(f"{{{field}}}")
 
 
 def test_what_is_quoted_or_no_path_is_left_alone(tmp_path):

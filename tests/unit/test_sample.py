@@ -135,7 +135,7 @@ def test_reviews_have_the_sizes_labels_and_characters_of_a_corpus(reviews):
 
 
 def test_the_same_words_occur_in_both_orders(reviews):
-    """Who did it to whom cannot be told from the words alone."""
+    """The words alone do not tell who did it to whom."""
     text = " ".join(document["text"] for document in reviews)
     told = re.findall(r"\b([A-Z][a-z]+) ([a-z]+ed) ([A-Z][a-z]+)\b", text)
     pairs = {(first, second) for first, _, second in told}
@@ -184,11 +184,11 @@ def test_openings_of_passages_follow_one_cycle(reviews):
     after = dict(zip(cycle, cycle[1:] + cycle[:1], strict=True))
     for document in reviews:
         text = unicodedata.normalize("NFKC", document["text"])
-        found = re.findall(rf"({'|'.join(cycle)}),", text)
-        assert all(after[here] == there for here, there in itertools.pairwise(found))
+        openings = re.findall(rf"({'|'.join(cycle)}),", text)
+        assert all(after[here] == there for here, there in itertools.pairwise(openings))
 
 
-# Independent answers: a pattern for the question, and what its groups say is the answer.
+# Independent answers: a pattern for the question, and the answer that its groups give.
 SOLVERS = {
     "Deeds": [
         (r"If (\w+) \w+ (\w+) and \2 \w+ (\w+), who was \w+ by \2\?", lambda g: g[2]),
@@ -272,7 +272,7 @@ def test_the_same_words_with_two_swapped_have_another_answer(rows, category, pai
     for row in (row for row in rows if row["Category"] == category):
         first, second = re.search(pair, row["Question"]).groups()
         swap = {first: second, second: first}
-        # The words are kept apart from the marks, so that the same words are there in the end.
+        # Words are split from punctuation, so that the same words remain.
         parts = [swap.get(part, part) for part in re.split(r"(\w+)", row["Question"])]
         swapped = "".join(parts)
         assert sorted(swapped) == sorted(row["Question"]) and swapped != row["Question"]

@@ -1,4 +1,4 @@
-"""Scores of one sentence are the library's own, of the tokens that documents have."""
+"""Scores of a sentence are the library's own, and its tokens those of documents."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def family(request):
 
 
 def loaded(family: str) -> torch.nn.Module:
-    """A small model whose queries and keys are recorded, as those of the workflow are."""
+    """A small model whose queries and keys are recorded, as in the workflow."""
     attention.register()
     model = MAKERS[family]()
     model.set_attn_implementation(attention.NAME)
@@ -49,9 +49,9 @@ def measured(family: str, sentence: str = "a man sat", tokens: int = 8) -> dict:
 def test_scores_give_the_librarys_own_patterns(family):
     model = loaded(family)
     expected = patterns_of(model, IDS)
-    found = step.scores_under(model, IDS, INTACT)
-    assert len(found) == len(expected) == 2
-    for scores, pattern in zip(found, expected, strict=True):
+    layer_scores = step.scores_under(model, IDS, INTACT)
+    assert len(layer_scores) == len(expected) == 2
+    for scores, pattern in zip(layer_scores, expected, strict=True):
         own = softmax(scores.copy(), causal=family != "bert")
         np.testing.assert_allclose(own, pattern, atol=2e-6)
 
@@ -72,7 +72,7 @@ def test_a_rotary_model_without_positions_is_its_own_products():
     with torch.inference_mode(), recording() as turned:
         model(torch.tensor([[4, 9]]))
     scores = step.scores_under(model, [4, 9], ZERO)[0]
-    # The first token is turned by no angle, so that its score with itself is the intact one.
+    # The first token is not rotated, so its score with itself is the intact one.
     first = turned.queries[0][0, :, 0] * turned.keys[0][0, :, 0]
     np.testing.assert_allclose(scores[:, 0, 0], first.sum(-1).numpy() / 2, atol=1e-6)
 
@@ -92,29 +92,29 @@ def test_weights_are_right_to_a_hundredth_as_written(seed, scale):
     scores = np.random.default_rng(seed).normal(0, scale, (6, 6))
     read = np.array(step.written(scores, causal=False).split(" "), float).reshape(6, 6)
     # By their logarithms: the smallest weights are below what a number holds to a hundredth.
-    ours, exact = (log_softmax(one, axis=-1) for one in (read, scores))
+    ours, exact = (log_softmax(values, axis=-1) for values in (read, scores))
     np.testing.assert_allclose(ours, exact, rtol=0, atol=np.log(1.011))
 
 
 def test_a_file_has_all_heads_under_both_conditions(family):
-    found = measured(family)
-    assert [one["condition"] for one in found["conditions"]] == ["intact", "zero"]
-    assert (found["n_layers"], found["n_heads"]) == (2, 4)
-    tokens, causal = found["tokens"], family != "bert"
-    assert found["is_causal"] == causal
+    result = measured(family)
+    assert [entry["condition"] for entry in result["conditions"]] == ["intact", "zero"]
+    assert (result["n_layers"], result["n_heads"]) == (2, 4)
+    tokens, causal = result["tokens"], family != "bert"
+    assert result["is_causal"] == causal
     pairs = tokens * (tokens + 1) // 2 if causal else tokens**2
-    for condition in found["conditions"]:
+    for condition in result["conditions"]:
         assert [len(layer) for layer in condition["layers"]] == [4, 4]
         for layer in condition["layers"]:
             assert all(len(np.array(head.split(" "), float)) == pairs for head in layer)
 
 
 def test_tokens_are_those_of_documents_and_called_by_their_text(family):
-    found = measured(family)
+    result = measured(family)
     first = [] if family == "bert" else ["<|endoftext|>"]
-    # A space covers nothing that can be seen: it is called as the vocabulary calls it.
-    assert found["pieces"] == [*first, *"a", "?", *"man", "?", *"sat"][:8]
-    assert found["tokens"] == len(found["pieces"]) == 8
+    # A space shows nothing: it has the name that the vocabulary gives it.
+    assert result["pieces"] == [*first, *"a", "?", *"man", "?", *"sat"][:8]
+    assert result["tokens"] == len(result["pieces"]) == 8
     assert measured(family, "man")["pieces"] == [*first, *"man"]
 
 

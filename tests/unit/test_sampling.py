@@ -1,4 +1,4 @@
-"""Random choices: what they leave as it is, and that they are spread evenly."""
+"""Random choices: what they leave unchanged, and that they are spread evenly."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def generator(seed: int = 0) -> np.random.Generator:
 @given(n=st.integers(1, 30), count=st.integers(1, 40), seed=st.integers(0, 99))
 def test_a_sample_is_some_of_the_values_in_order(n, count, seed):
     values = 3 * np.arange(n)
-    found = sampled(values, count, seed)
-    assert len(found) == min(n, count)
-    assert set(found) <= set(values) and (np.diff(found) > 0).all()
-    np.testing.assert_array_equal(found, sampled(values, count, seed))
+    sample = sampled(values, count, seed)
+    assert len(sample) == min(n, count)
+    assert set(sample) <= set(values) and (np.diff(sample) > 0).all()
+    np.testing.assert_array_equal(sample, sampled(values, count, seed))
 
 
 def test_every_value_is_drawn_as_often():
@@ -44,9 +44,9 @@ def test_heads_are_spread_over_layers():
 def test_shuffling_keeps_each_groups_values(sizes, seed):
     group = np.repeat(np.arange(len(sizes)), sizes)
     values = generator(seed).permutation(len(group))
-    found = shuffled_within(values, group, seed)
-    for one in range(len(sizes)):
-        assert sorted(found[group == one]) == sorted(values[group == one])
+    shuffled = shuffled_within(values, group, seed)
+    for number in range(len(sizes)):
+        assert sorted(shuffled[group == number]) == sorted(values[group == number])
 
 
 def test_all_orders_within_a_group_come_up():

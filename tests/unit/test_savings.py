@@ -31,11 +31,11 @@ PARAMETERS = Savings(
 @pytest.fixture(params=[*MODELS, "roberta"])
 def model(request):
     torch.manual_seed(3)
-    made = random_model("roberta") if request.param == "roberta" else MODELS[request.param]()
-    for name, weight in made.named_parameters():
+    network = random_model("roberta") if request.param == "roberta" else MODELS[request.param]()
+    for name, weight in network.named_parameters():
         if weight.dim() == 1 and "norm" not in name.lower():
-            torch.nn.init.normal_(weight, std=0.3)  # biases that count
-    return made
+            torch.nn.init.normal_(weight, std=0.3)  # biases that matter
+    return network
 
 
 @pytest.fixture
@@ -46,21 +46,21 @@ def text(tmp_path):
 
 
 def library(model, offset: int):
-    """Keys and values of each layer that the library itself keeps, or that its modules give."""
+    """Each layer's keys and values, as the library keeps them or its modules give them."""
     places = torch.arange(len(IDS))[None] + offset + first_position(model)
     given = {"input_ids": torch.tensor([IDS]), "position_ids": places}
     with torch.inference_mode():
         if is_decoder(model):
-            made = body(model)(**given, use_cache=True).past_key_values
-            return [(one.keys[0], one.values[0]) for one in made.layers]
+            cache = body(model)(**given, use_cache=True).past_key_values
+            return [(layer_cache.keys[0], layer_cache.values[0]) for layer_cache in cache.layers]
         states = model(**given, output_hidden_states=True).hidden_states
         maps = [layer.attention.self for layer in model.encoder.layer]
         return [
             tuple(
-                part(state)[0].unflatten(-1, (one.num_attention_heads, -1)).transpose(0, 1)
-                for part in (one.key, one.value)
+                part(state)[0].unflatten(-1, (attention.num_attention_heads, -1)).transpose(0, 1)
+                for part in (attention.key, attention.value)
             )
-            for one, state in zip(maps, states, strict=False)
+            for attention, state in zip(maps, states, strict=False)
         ]
 
 
@@ -68,9 +68,9 @@ def library(model, offset: int):
 @pytest.mark.parametrize("is_ready", [False, True])
 def test_a_cache_is_the_librarys_own(model, offset, is_ready):
     expected = library(model, offset)
-    found = cache_of(ready(model) if is_ready else model, IDS, offset)
-    assert len(found.keys) == len(found.values) == len(expected) == 2
-    for keys, values, (own_keys, own_values) in zip(*found, expected, strict=True):
+    cache = cache_of(ready(model) if is_ready else model, IDS, offset)
+    assert len(cache.keys) == len(cache.values) == len(expected) == 2
+    for keys, values, (own_keys, own_values) in zip(*cache, expected, strict=True):
         groups = len(keys) // len(own_keys)
         np.testing.assert_allclose(
             keys, own_keys.repeat_interleave(groups, dim=0).numpy(), rtol=0, atol=2e-5
@@ -79,19 +79,19 @@ def test_a_cache_is_the_librarys_own(model, offset, is_ready):
         np.testing.assert_allclose(values, flat.numpy(), rtol=0, atol=2e-5)
     # Hooks are gone: nothing is added to positions, nothing is kept.
     again = cache_of(model, IDS, offset)
-    np.testing.assert_array_equal(again.keys[1], found.keys[1])
-    assert len(again.values) == len(found.values) == 2
+    np.testing.assert_array_equal(again.keys[1], cache.keys[1])
+    assert len(again.values) == len(cache.values) == 2
 
 
 def test_a_rotary_cache_can_be_turned_on_and_a_tables_cannot(model):
-    found = {
-        (way, offset): one
-        for way, offset, one in step.document_differences(model, IDS, PARAMETERS.offsets)
+    differences = {
+        (way, offset): pair
+        for way, offset, pair in step.document_differences(model, IDS, PARAMETERS.offsets)
     }
     is_rotary = model.config.model_type == "llama"
     ways = ["intact", "turned", "zero"] if is_rotary else ["intact", "zero"]
-    assert set(found) == {(way, offset) for way in ways for offset in PARAMETERS.offsets}
-    for (way, _), (keys, values) in found.items():  # [n_layers, tokens] each
+    assert set(differences) == {(way, offset) for way in ways for offset in PARAMETERS.offsets}
+    for (way, _), (keys, values) in differences.items():  # [n_layers, tokens] each
         assert keys.shape == values.shape == (2, len(IDS))
         if way == "zero":
             assert not keys.any() and not values.any()  # to the bit
@@ -104,16 +104,16 @@ def test_a_rotary_cache_can_be_turned_on_and_a_tables_cannot(model):
 
 
 def test_parameters_are_counted_once_and_caches_by_their_heads():
-    for made, heads in ((gpt2(), 4), (bert(), 4), (llama(), 2)):
-        found = step.sizes(made)
-        assert found["bytes_per_cached_token"] == 2 * 2 * heads * 4 * 4
-        count = sum(weight.numel() for weight in dict(made.named_parameters()).values())
-        assert found["parameters"]["all"] == count == made.num_parameters()
+    for network, heads in ((gpt2(), 4), (bert(), 4), (llama(), 2)):
+        sizes = step.sizes(network)
+        assert sizes["bytes_per_cached_token"] == 2 * 2 * heads * 4 * 4
+        count = sum(weight.numel() for weight in dict(network.named_parameters()).values())
+        assert sizes["parameters"]["all"] == count == network.num_parameters()
         rows = 0 if heads == 2 else 32
-        assert found["parameters"]["positions"] == rows * 16
-        assert found["parameters"]["bytes"] == 4 * rows * 16
-        assert found["parameters"]["share"] == rows * 16 / count
-    # RoBERTa's rows for padding are parameters, but no positions.
+        assert sizes["parameters"]["positions"] == rows * 16
+        assert sizes["parameters"]["bytes"] == 4 * rows * 16
+        assert sizes["parameters"]["share"] == rows * 16 / count
+    # RoBERTa's rows for padding are parameters, not positions.
     roberta = random_model("roberta")
     assert step.sizes(roberta)["parameters"]["positions"] == 48 * 16
     assert positions_at_hand(roberta) == 46
@@ -122,43 +122,43 @@ def test_parameters_are_counted_once_and_caches_by_their_heads():
 
 def test_results_are_means_over_tokens_and_what_is_kept_is_counted_by_layer():
     rng = np.random.default_rng(0)
-    found = [rng.uniform(0.1, 1, size=(2, 3, tokens)) for tokens in (4, 7, 5)]
-    for one in found:
-        one[1, :2] = 0  # values of two layers of three
-    found[2][1, 1, 3] = ROUNDED
-    found[1][1, 2] *= ROUNDED
-    made = step.results(PARAMETERS, found)
-    assert made["kept"] == pytest.approx(2 / 6)
-    every = np.concatenate(found, axis=-1)  # [kinds, n_layers, tokens]
-    assert made["keys"]["largest"] == every[0].max()
-    assert made["values"]["mean"]["value"] == pytest.approx(every[1].mean())
-    for layer, one in enumerate(made["layers"]):
-        assert one["layer"] == layer
-        assert one["values"]["largest"] == every[1, layer].max()
-        sums = [own[0, layer].sum() for own in found]
+    differences = [rng.uniform(0.1, 1, size=(2, 3, tokens)) for tokens in (4, 7, 5)]
+    for document in differences:
+        document[1, :2] = 0  # values of two layers of three
+    differences[2][1, 1, 3] = ROUNDED
+    differences[1][1, 2] *= ROUNDED
+    result = step.results(PARAMETERS, differences)
+    assert result["kept"] == pytest.approx(2 / 6)
+    every = np.concatenate(differences, axis=-1)  # [kinds, n_layers, tokens]
+    assert result["keys"]["largest"] == every[0].max()
+    assert result["values"]["mean"]["value"] == pytest.approx(every[1].mean())
+    for layer, entry in enumerate(result["layers"]):
+        assert entry["layer"] == layer
+        assert entry["values"]["largest"] == every[1, layer].max()
+        sums = [own[0, layer].sum() for own in differences]
         expected = ratio_bootstrap(sums, [4, 7, 5], 100, 0.9, 0).as_json()
-        assert one["keys"]["mean"] == pytest.approx(expected)
-    found[2][1, 1, 3] = 1.001 * ROUNDED
-    assert step.results(PARAMETERS, found)["kept"] == pytest.approx(1 / 6)
+        assert entry["keys"]["mean"] == pytest.approx(expected)
+    differences[2][1, 1, 3] = 1.001 * ROUNDED
+    assert step.results(PARAMETERS, differences)["kept"] == pytest.approx(1 / 6)
 
 
 def test_the_step_measures_a_text(model, text):
-    made = step.measure(PARAMETERS, model, text)
+    result = step.measure(PARAMETERS, model, text)
     is_rotary = model.config.model_type == "llama"
-    kept = {(one["way"], one["offset"]): one["kept"] for one in made["caches"]}
+    kept = {(entry["way"], entry["offset"]): entry["kept"] for entry in result["caches"]}
     for offset in PARAMETERS.offsets:
         assert kept["zero", offset] == 1
         assert kept["intact", offset] == (0.5 if is_rotary else 0)
         assert kept.get(("turned", offset)) == (1 if is_rotary else None)
-    assert (made["documents"], made["confidence"]) == (3, 0.9)
-    json.dumps(made, allow_nan=False)
+    assert (result["documents"], result["confidence"]) == (3, 0.9)
+    json.dumps(result, allow_nan=False)
 
 
 def test_what_does_not_fit_the_positions_is_not_run(text):
     far = PARAMETERS.model_copy(update={"offsets": [1, 30]})
-    made = step.measure(far, gpt2(), text)
-    assert made["status"] == "not run"
-    assert "measurements.savings.offsets" in made["reason"] and "32 positions" in made["reason"]
+    result = step.measure(far, gpt2(), text)
+    assert result["status"] == "not run"
+    assert "measurements.savings.offsets" in result["reason"] and "32 positions" in result["reason"]
     longest = max(len(ids) for ids in text.ids[:])
     edge = PARAMETERS.model_copy(update={"documents": len(text.ids), "tokens": 100})
     fits = edge.model_copy(update={"offsets": [32 - longest]})
@@ -188,5 +188,5 @@ def test_the_command_writes_the_same_bytes_again(tmp_path, text):
     job = CellsJob[Savings](
         parameters=PARAMETERS, datasets=["text"], reading={"family": "gpt2", "max_tokens": 48}
     )
-    made = made_of_weights(step, tmp_path, text, job)
-    assert made["status"] == "measured" and made["catalogue"] == ["A1", "F1"]
+    result = made_of_weights(step, tmp_path, text, job)
+    assert result["status"] == "measured" and result["catalogue"] == ["A1", "F1"]

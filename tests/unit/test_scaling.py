@@ -32,7 +32,7 @@ def measured():
 
 
 def jacobian_of(pattern: np.ndarray) -> np.ndarray:
-    """Of the softmax that gave a pattern [keys]."""
+    """Of the softmax with this pattern [keys]."""
     return np.diag(pattern) - np.outer(pattern, pattern)
 
 
@@ -43,8 +43,8 @@ def test_the_jacobian_is_that_of_automatic_differentiation():
         scores = scale * np.random.default_rng(seed).normal(size=9)
         given_ = torch.tensor(scores, dtype=torch.float64)
         expected = torch.autograd.functional.jacobian(lambda z: torch.softmax(z, 0), given_)
-        found = jacobian_of(softmax(scores))
-        np.testing.assert_allclose(found, expected.numpy(), rtol=0, atol=1e-15)
+        jacobian = jacobian_of(softmax(scores))
+        np.testing.assert_allclose(jacobian, expected.numpy(), rtol=0, atol=1e-15)
 
 
 @settings(deadline=None)
@@ -68,18 +68,18 @@ def test_a_uniform_pattern_has_the_analytic_norms(keys):
     pattern = np.full(keys, 1 / keys)
     assert measures.frobenius_norm(pattern) == pytest.approx(np.sqrt(keys - 1) / keys, rel=1e-12)
     assert measures.spectral_norm(pattern) == pytest.approx(1 / keys, rel=1e-12)
-    found = measures.summary(pattern[None])
-    assert found["entropy"][0] == pytest.approx(np.log(keys))
-    assert found["largest"][0] == 1 / keys
+    summary = measures.summary(pattern[None])
+    assert summary["entropy"][0] == pytest.approx(np.log(keys))
+    assert summary["largest"][0] == 1 / keys
 
 
 def test_several_patterns_at_once_are_single_ones():
     patterns = np.random.default_rng(5).dirichlet(np.full(6, 0.3), (2, 4))
     patterns[0, 0], patterns[1, 2] = np.eye(6)[3], 1 / 6
-    for name, found in measures.summary(patterns).items():
+    for name, values in measures.summary(patterns).items():
         for place in np.ndindex(2, 4):
             alone = measures.summary(patterns[place])[name]
-            assert found[place] == pytest.approx(alone, rel=1e-12, abs=1e-15), name
+            assert values[place] == pytest.approx(alone, rel=1e-12, abs=1e-15), name
     products = patterns[..., :, None] * patterns[..., None, :]  # [2, 4, keys, keys]
     jacobian = patterns[..., None] * np.eye(6) - products  # diag(p) - p pᵀ
     expected = np.linalg.eigvalsh(jacobian)[..., -1]
@@ -96,7 +96,7 @@ def test_a_pattern_on_one_key_passes_no_gradient(keys):
 
 @pytest.mark.parametrize("rest", [1e-3, 1e-9, 1e-20])
 def test_a_nearly_saturated_pattern_keeps_its_digits(rest):
-    # Of two keys, J = p (1 - p) [[1, -1], [-1, 1]]: its norms are both 2 p (1 - p).
+    # With two keys, J = p (1 - p) [[1, -1], [-1, 1]]: both norms are 2 p (1 - p).
     pattern = np.array([rest, 1 - rest])
     expected = 2 * rest * (1 - rest)
     np.testing.assert_allclose(measures.frobenius_norm(pattern), expected, rtol=1e-12)
@@ -107,9 +107,9 @@ def test_scores_are_dot_products_and_blocks_change_nothing(monkeypatch):
     blocks = list(measures.normal_vectors(5, 7, 3, np.random.default_rng(0)))
     assert [len(queries) for queries, _ in blocks] == [7]
     queries, keys = blocks[0]  # [7, 5], [7, 3, 5]
-    found = measures.dot_products(queries, keys)
+    scores = measures.dot_products(queries, keys)
     expected = [[float(np.dot(q, k)) for k in of] for q, of in zip(queries, keys, strict=True)]
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-14)
     monkeypatch.setattr(measures, "_BLOCK_ENTRIES", 2 * 3 * 5)
     sizes = [len(q) for q, _ in measures.normal_vectors(5, 7, 3, np.random.default_rng(0))]
     assert sizes == [2, 2, 2, 1]
@@ -127,11 +127,11 @@ def test_scores_given_their_query_are_normal_with_its_norm(d_k):
 
 def test_the_variance_is_the_dimension_and_one_when_scaled(measured):
     for entry in measured["dimensions"]:
-        d_k, found = entry["d_k"], entry["raw"]["variance"]["value"]
+        d_k, variance = entry["d_k"], entry["raw"]["variance"]["value"]
         # Of the mean square over keys of one query: E ‖q‖⁴ (1 + 2 / keys) - d_k².
         spread = d_k * (d_k + 2) * (1 + 2 / SMALL.keys) - d_k**2
-        assert abs(found - d_k) < 4 * np.sqrt(spread / SMALL.queries)
-        assert entry["scaled"]["variance"]["value"] == pytest.approx(found / d_k, rel=1e-12)
+        assert abs(variance - d_k) < 4 * np.sqrt(spread / SMALL.queries)
+        assert entry["scaled"]["variance"]["value"] == pytest.approx(variance / d_k, rel=1e-12)
 
 
 def test_raw_scores_saturate_and_scaled_ones_do_not(measured):
@@ -139,24 +139,24 @@ def test_raw_scores_saturate_and_scaled_ones_do_not(measured):
     # With d_k = 1 there is nothing to scale.
     assert first["raw"] == first["scaled"]
     assert first["d_k"] == 1
-    largest = [one["raw"]["largest"]["value"] for one in others]
-    norms = [one["raw"]["frobenius"]["value"] for one in others[1:]]
+    largest = [entry["raw"]["largest"]["value"] for entry in others]
+    norms = [entry["raw"]["frobenius"]["value"] for entry in others[1:]]
     assert largest == sorted(largest) and largest[-1] > 0.9
     assert norms == sorted(norms, reverse=True)
     last = others[-1]
     assert last["raw"]["frobenius"]["high"] < last["scaled"]["frobenius"]["low"]
     assert last["raw"]["median"]["frobenius"]["high"] < last["raw"]["frobenius"]["low"]
-    # Scaled, d_k does not matter but for how much ‖q‖² / d_k varies.
+    # Scaled, d_k matters only in how much ‖q‖² / d_k varies.
     for name in ("largest", "entropy", "frobenius", "spectral"):
-        a, b = (one["scaled"][name] for one in others[1:])
+        a, b = (entry["scaled"][name] for entry in others[1:])
         assert a["low"] < b["high"] and b["low"] < a["high"]
 
 
 def test_numbers_known_from_elsewhere():
     """The catalogue's norms over d_k = 4, 64, 512: medians of few draws of 32 keys."""
     sizes = {"dimensions": [4, 64, 512], "keys": 32, "queries": 500, "confidence": 0.99}
-    found = step.measure(SMALL.model_copy(update=sizes))["dimensions"]
-    for entry, raw in zip(found, (0.298, 0.151, 0.0013), strict=True):
+    entries = step.measure(SMALL.model_copy(update=sizes))["dimensions"]
+    for entry, raw in zip(entries, (0.298, 0.151, 0.0013), strict=True):
         median = entry["raw"]["median"]["frobenius"]
         assert median["low"] < raw < median["high"]
         assert entry["scaled"]["median"]["frobenius"]["value"] == pytest.approx(0.23, abs=0.015)
@@ -164,26 +164,26 @@ def test_numbers_known_from_elsewhere():
 
 def test_intervals_of_means_and_medians():
     values = np.random.default_rng(5).exponential(size=60)
-    found = measures.mean_interval(values, 0.9)
+    mean = measures.mean_interval(values, 0.9)
     expected = stats.ttest_1samp(values, 0).confidence_interval(0.9)
-    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
-    found = measures.median_interval(values, 0.9)
+    assert (mean.low, mean.high) == pytest.approx((expected.low, expected.high))
+    median = measures.median_interval(values, 0.9)
     expected = stats.quantile_test(values, p=0.5).confidence_interval(0.9)
-    assert (found.low, found.high) == (expected.low, expected.high)
-    assert found.value == np.median(values)
+    assert (median.low, median.high) == (expected.low, expected.high)
+    assert median.value == np.median(values)
 
 
 def test_results_of_scores_are_means_over_queries():
     scores = np.random.default_rng(4).normal(size=(200, 8)) * 3
-    found = measures.of_scores(scores, 0.9)
-    assert found["variance"]["value"] == pytest.approx(np.mean(np.sum(scores**2, axis=1) / 8))
+    result = measures.of_scores(scores, 0.9)
+    assert result["variance"]["value"] == pytest.approx(np.mean(np.sum(scores**2, axis=1) / 8))
     pattern = softmax(scores, axis=1)
-    assert found["largest"]["value"] == pytest.approx(pattern.max(axis=1).mean())
-    assert found["median"]["largest"]["value"] == pytest.approx(np.median(pattern.max(axis=1)))
-    norms = [np.linalg.norm(jacobian_of(one)) for one in pattern]
-    assert found["frobenius"]["value"] == pytest.approx(np.mean(norms))
-    assert found["median"]["frobenius"]["value"] == pytest.approx(np.median(norms))
-    low, high = found["entropy"]["low"], found["entropy"]["high"]
+    assert result["largest"]["value"] == pytest.approx(pattern.max(axis=1).mean())
+    assert result["median"]["largest"]["value"] == pytest.approx(np.median(pattern.max(axis=1)))
+    norms = [np.linalg.norm(jacobian_of(row)) for row in pattern]
+    assert result["frobenius"]["value"] == pytest.approx(np.mean(norms))
+    assert result["median"]["frobenius"]["value"] == pytest.approx(np.median(norms))
+    low, high = result["entropy"]["low"], result["entropy"]["high"]
     assert low < -(pattern * np.log(pattern)).sum(axis=1).mean() < high
 
 
@@ -215,15 +215,15 @@ def test_form_and_the_same_numbers_each_time(measured, tmp_path):
     json.dumps(written, allow_nan=False)
     for entry in written["dimensions"]:
         for kind in ("raw", "scaled"):
-            for one in (*entry[kind].values(), *entry[kind]["median"].values()):
+            for estimate in (*entry[kind].values(), *entry[kind]["median"].values()):
                 assert "median" not in entry[kind]["median"]
-                if "value" in one:
-                    assert one["low"] <= one["value"] <= one["high"]
+                if "value" in estimate:
+                    assert estimate["low"] <= estimate["value"] <= estimate["high"]
 
 
 def test_the_figure_shows_what_was_measured(measured):
-    one = {"measurement": "scaling", "run": {}, "status": "measured", **measured}
-    figure = figure_of.draw([one], FIGURES.scaling, FIGURES.style)
+    measurement = {"measurement": "scaling", "run": {}, "status": "measured", **measured}
+    figure = figure_of.draw([measurement], FIGURES.scaling, FIGURES.style)
     check_texts(figure)
     for axes, name in zip(figure.axes, figure_of.PANELS, strict=True):
         for kind, (label, _) in figure_of.KINDS.items():
@@ -232,10 +232,10 @@ def test_the_figure_shows_what_was_measured(measured):
             assert list(line.get_ydata()) == shown
             assert list(line.get_xdata()) == SMALL.dimensions
     many = {
-        **one,
+        **measurement,
         "dimensions": [{**measured["dimensions"][0], "d_k": 2**power} for power in range(12)],
     }
     check_texts(figure_of.draw([many], FIGURES.scaling, FIGURES.style))
-    absent = {**one, "status": "not run", "reason": "too large"}
+    absent = {**measurement, "status": "not run", "reason": "too large"}
     figure = figure_of.draw([absent], FIGURES.scaling, FIGURES.style)
     assert "too large" in texts(figure)[0].get_text()

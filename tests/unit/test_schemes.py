@@ -30,7 +30,7 @@ def built(scheme, **changed):
 
 
 def randomised(scheme, **changed):
-    """A model whose attention is far from uniform, as that of freshly initialised ones is not."""
+    """A model with attention far from uniform, unlike a freshly initialised one."""
     model = built(scheme, **changed)
     torch.manual_seed(1)
     with torch.no_grad():
@@ -49,8 +49,8 @@ def test_rotary_is_the_librarys():
     cosine, sine = rotary(query, torch.arange(7)[None])
     expected = apply_rotary_pos_emb(query, key, cosine, sine)
     ours = schemes.with_rotary(query, key, None)
-    for one, other in zip(ours, expected, strict=False):
-        torch.testing.assert_close(one, other)
+    for turned, other in zip(ours, expected, strict=False):
+        torch.testing.assert_close(turned, other)
 
 
 def test_rotary_scores_depend_on_the_offset_alone():
@@ -87,10 +87,10 @@ def test_learned_is_the_librarys_own_model():
     ours = built("learned")
     torch.manual_seed(SOURCE.seed)
     theirs = GPT2LMHeadModel(GPT2Config(**ours.config.to_diff_dict()))
-    for (name, one), (_, other) in zip(
+    for (name, weight), (_, other) in zip(
         ours.state_dict().items(), theirs.state_dict().items(), strict=True
     ):
-        assert torch.equal(one, other), name
+        assert torch.equal(weight, other), name
 
 
 @pytest.mark.parametrize("scheme", ALL)
@@ -100,8 +100,8 @@ def test_only_without_positions_the_order_of_the_prefix_is_lost(scheme):
     ids = torch.tensor([[3, 7, 9, 20, 31, 5]])
     turned = ids[:, [2, 4, 0, 3, 1, 5]]
     with torch.inference_mode():
-        one, other = (model(rows).logits[0, -1] for rows in (ids, turned))
-    difference = float((one - other).abs().max())
+        logits, other = (model(rows).logits[0, -1] for rows in (ids, turned))
+    difference = float((logits - other).abs().max())
     assert difference < 1e-4 if scheme == "none" else difference > 1e-3
 
 
@@ -131,7 +131,7 @@ def test_a_folder_of_weights_says_its_scheme(scheme, tmp_path):
     ids = torch.tensor([[3, 7, 9, 20, 31, 5]])
     with torch.inference_mode(), attention.recording() as recording:
         torch.testing.assert_close(loaded(ids).logits, model(ids).logits)
-    if scheme == "rotary":  # as turned: the recorded ones give the scores
+    if scheme == "rotary":  # rotated: recorded queries give the scores
         module = loaded.transformer.h[0].attn
         inputs = loaded.transformer.h[0].ln_1(loaded.transformer.wte(ids))
         query = module.c_attn(inputs).split(module.split_size, dim=2)[0]

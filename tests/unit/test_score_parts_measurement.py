@@ -43,7 +43,7 @@ YARN = {"rope_type": "yarn", "rope_theta": 100.0, "factor": 4.0,
 def llama(
     rotation: dict | None = None, biases: bool = False, d_model: int = 16
 ) -> transformers.LlamaForCausalLM:
-    """With grouped heads, and rotation that is seen within few tokens."""
+    """With grouped heads, and rotation that shows within a few tokens."""
     torch.manual_seed(0)
     attention.register()
     model = transformers.LlamaForCausalLM(
@@ -64,7 +64,7 @@ def network(kind: str, folder: Path) -> torch.nn.Module:
     if kind == "llama":
         return llama()
     if kind == "yarn":
-        # Heads are wider than they are many: what takes one for the other is seen.
+        # Heads are wider than they are many, so that mixing the two up shows.
         return llama(YARN, d_model=32)
     return load(saved(kind, folder), kind)
 
@@ -83,17 +83,17 @@ def write(path: Path, ids: list[list[int]]) -> Tokens:
 
 
 def mask_by_hand(model, calibration: list, documents: list, layer: int, head: int) -> dict:
-    """The closed form by pair of positions, of a head: by its formula, in its terms."""
+    """A head's closed form for each pair of positions: by its formula, in its terms."""
     runs = [with_and_without(model, [ids]) for ids in calibration]
     causal, n = hasattr(model, "lm_head"), max(map(len, documents))
 
     def vectors(name: str) -> list[np.ndarray]:
-        return [getattr(one, name)[layer][0, head].double().numpy() for one in runs]
+        return [getattr(run, name)[layer][0, head].double().numpy() for run in runs]
 
     q, k = vectors("content_queries"), vectors("content_keys")  # [tokens, d_head] each
-    mean_q, mean_k = (np.concatenate([one[1:] for one in x]).mean(axis=0) for x in (q, k))
-    first_q, first_k = (np.mean([one[0] for one in x], axis=0) for x in (q, k))
-    found = {}
+    mean_q, mean_k = (np.concatenate([document[1:] for document in x]).mean(axis=0) for x in (q, k))
+    first_q, first_k = (np.mean([document[0] for document in x], axis=0) for x in (q, k))
+    mask = {}
     for i, j in np.ndindex(n, n):
         if causal and j > i:
             continue
@@ -107,18 +107,18 @@ def mask_by_hand(model, calibration: list, documents: list, layer: int, head: in
                 turn = transformers.models.llama.modeling_llama.apply_rotary_pos_emb
                 turned = turn(stacked, stacked, cos.double() / scale, sin.double() / scale)[0][0, 0]
                 products.append(float(turned[0] @ turned[1]))
-            found[i, j] = (products[0] - products[1]) / np.sqrt(len(mean_q))
+            mask[i, j] = (products[0] - products[1]) / np.sqrt(len(mean_q))
             continue
         u, v = (
             np.mean(
-                [one[place] - zero[place] for one, zero in zip(vectors(name), x, strict=True)
-                 if len(one) > place], axis=0,
+                [intact[place] - zero[place] for intact, zero in zip(vectors(name), x, strict=True)
+                 if len(intact) > place], axis=0,
             )
             for name, x, place in (("queries", q, i), ("keys", k, j))
         )  # fmt: skip
         at_q = mean_q if i else first_q
-        found[i, j] = ((at_q + u) @ (at_k + v) - at_q @ at_k) / np.sqrt(len(u))
-    return found
+        mask[i, j] = ((at_q + u) @ (at_k + v) - at_q @ at_k) / np.sqrt(len(u))
+    return mask
 
 
 @pytest.mark.parametrize("kind", ["llama", "yarn", "gpt2", "bert"])
@@ -132,10 +132,14 @@ def test_a_head_pair_by_pair(kind, tmp_path, text):
     by_hand = mask_by_hand(model, calibration, documents, layer, head)
     runs = [with_and_without(model, [ids]) for ids in documents]
     scores, content = (
-        [getattr(one, name)(layer)[0, head].double().numpy() for one in runs]
+        [getattr(run, name)(layer)[0, head].double().numpy() for run in runs]
         for name in ("scores", "content")
     )
-    (entry,) = (one for one in result["heads"] if (one["layer"], one["head"]) == (layer, head))
+    (entry,) = (
+        candidate
+        for candidate in result["heads"]
+        if (candidate["layer"], candidate["head"]) == (layer, head)
+    )
     pairs = [
         (which, i, j)
         for which, ids in enumerate(documents)
@@ -176,7 +180,9 @@ def test_a_head_pair_by_pair(kind, tmp_path, text):
         by_hand[i, j] if j == 0 else curve["past" if i >= j else "future", abs(i - j)]
         for _, i, j in pairs
     ]
-    c, z = (np.array([one[which][i, j] for which, i, j in pairs]) for one in (content, scores))
+    c, z = (
+        np.array([values[which][i, j] for which, i, j in pairs]) for values in (content, scores)
+    )
     parts = np.array([c, mask, z - c - mask])
     covariance = np.cov(parts) / np.cov(z)
     expected = [*np.diag(covariance), *(2 * covariance[[0, 0, 1], [1, 2, 2]])]
@@ -201,7 +207,7 @@ def test_parts_sum_to_the_scores_and_intervals_hold_the_values(kind, tmp_path, t
     assert result["r2"]["median"]["value"] == pytest.approx(np.median(r2))
     assert result["r2"]["high_share"]["value"] == np.mean(np.array(r2) >= step.HIGH)
     learning = result["r2"]["learning"]
-    assert [one["documents"] for one in learning] == [1, 2, 3]
+    assert [point["documents"] for point in learning] == [1, 2, 3]
     assert learning[-1]["median"] == result["r2"]["median"]
     calibration, documents = step.drawn(PARAMETERS, text)
     assert learning[-1]["tokens"] == sum(map(len, calibration))
@@ -230,13 +236,13 @@ def test_a_placebo_is_content_with_the_mask_of_another_head(kind, tmp_path, text
         for name, shuffled in shuffles.items():
             for seed in seeds:
                 relative, first = (shuffled(curve, seed) for curve in mask)
-                found = []
+                correlations = []
                 for layer, head in np.ndindex(n_layers, n_heads):
                     rows = []
                     for run in runs:
                         z, c = (
-                            one(layer)[0, head].double().numpy()
-                            for one in (run.scores, run.content)
+                            part(layer)[0, head].double().numpy()
+                            for part in (run.scores, run.content)
                         )
                         seen = np.tri(len(z)) if causal else np.ones_like(z)
                         w = softmax(np.where(seen > 0, z, -np.inf), axis=-1)
@@ -246,9 +252,9 @@ def test_a_placebo_is_content_with_the_mask_of_another_head(kind, tmp_path, text
                     z, both, c, w = np.concatenate(rows, axis=1)
                     covariance = np.cov([z, both, c], aweights=w)
                     scale = np.sqrt(np.diag(covariance))
-                    found.append(covariance[0, 1] / scale[0] / scale[1])
+                    correlations.append(covariance[0, 1] / scale[0] / scale[1])
                     of_content.append(covariance[0, 2] / scale[0] / scale[2])
-                medians.setdefault(name, []).append(np.median(found))
+                medians.setdefault(name, []).append(np.median(correlations))
         assert entry["placebo"].keys() == shuffles.keys()
         for name, values in medians.items():
             assert entry["placebo"][name]["value"] == pytest.approx(np.mean(values), rel=1e-6)
@@ -265,10 +271,12 @@ def test_another_mask_leaves_content_and_scores():
     rng = np.random.default_rng(0)
     scores, content, mask, other = rng.normal(size=(4, 2, 6, 6))
     weights = np.tri(6) * rng.uniform(0.5, 2, size=(2, 6, 6))
-    products = [(weights * other * one).sum(axis=(1, 2)) for one in (1, content, scores, other)]
-    found = with_mask(moments(split(scores, content, mask), weights), np.stack(products, axis=-1))
-    np.testing.assert_allclose(found, moments(split(scores, content, other), weights), atol=1e-10)
-    alone = correlation(found, 1)
+    products = [
+        (weights * other * factor).sum(axis=(1, 2)) for factor in (1, content, scores, other)
+    ]
+    swapped = with_mask(moments(split(scores, content, mask), weights), np.stack(products, axis=-1))
+    np.testing.assert_allclose(swapped, moments(split(scores, content, other), weights), atol=1e-10)
+    alone = correlation(swapped, 1)
     for h in range(2):
         pair = np.cov(content[h].ravel(), scores[h].ravel(), aweights=weights[h].ravel())
         assert alone[h] == pytest.approx(pair[0, 1] / np.sqrt(pair[0, 0] * pair[1, 1]))
@@ -290,8 +298,8 @@ def test_constant_queries_and_keys_are_their_mask(text):
     assert pairs["correlation"]["value"] == pytest.approx(1, abs=1e-6)
     assert max(null["high"] for null in pairs["placebo"].values()) < 0.9
     assert result["r2"]["shuffled"]["value"] < 0.5
-    for one in result["r2"]["learning"]:
-        assert one["median"]["value"] == pytest.approx(1, abs=1e-6)
+    for point in result["r2"]["learning"]:
+        assert point["median"]["value"] == pytest.approx(1, abs=1e-6)
 
 
 def test_without_rotation_there_is_no_mask(text):
@@ -319,7 +327,7 @@ def test_positions_beyond_calibration_have_the_last_ones_means(tmp_path, text):
     first = curves.first[0, 1]
     assert first[:5] == pytest.approx([by_hand[i, 0] for i in range(5)])
     assert first[5:] == pytest.approx(first[4])
-    # Pairs of a query at 11: keys 5 to 10 are taken for the one at 4, and so is the query.
+    # Pairs of a query at 11: keys 5 to 10 count as the one at 4, and so is the query.
     assert curves.relative[0, 1, 0, 10] == pytest.approx(by_hand[4, 1])
 
 
@@ -352,8 +360,10 @@ def test_running_means_are_those_of_all_tokens():
         means.add({"content_queries": queries, "content_keys": keys})
     theta, other = np.array([1.0, 0.1]), np.array([0.5])
     turns = [Turn(theta), Turn(other, "interleaved", 2)]  # the second turns its last two features
-    found = means.rotary(turns, 6, causal=False)
-    queries, keys = (np.concatenate([one[which] for one in documents], axis=2) for which in (0, 1))
+    curves = means.rotary(turns, 6, causal=False)
+    queries, keys = (
+        np.concatenate([document[which] for document in documents], axis=2) for which in (0, 1)
+    )
     first = np.isin(np.arange(13), [0, 5, 6])
     for layer in range(2):
         query, key = (each[layer][:, ~first].mean(axis=1) for each in (queries, keys))
@@ -366,8 +376,8 @@ def test_running_means_are_those_of_all_tokens():
             return closed_form.rotary_curve(q, k, other, distances) / np.sqrt(2)
 
         past, future = (curve(key, sign * np.arange(6)) for sign in (1, -1))
-        np.testing.assert_allclose(found.relative[layer], np.stack([past, future], axis=1))
-        np.testing.assert_allclose(found.first[layer], curve(first_key, np.arange(6)))
+        np.testing.assert_allclose(curves.relative[layer], np.stack([past, future], axis=1))
+        np.testing.assert_allclose(curves.first[layer], curve(first_key, np.arange(6)))
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -377,10 +387,10 @@ def test_the_curves_of_a_mask_of_curves_are_its_curves(causal):
     relative[:, -1, 0] = relative[:, 0, 0]
     seen = np.tri(7) if causal else np.ones((7, 7))
     mask = closed_form.by_pair(relative, first, 7) * seen
-    found, of_first = closed_form.by_distance(mask, seen, causal=causal)
-    there = np.isfinite(found)
+    of_distance, of_first = closed_form.by_distance(mask, seen, causal=causal)
+    there = np.isfinite(of_distance)
     assert (~there).sum() == 3  # the largest distance in the past has the first key only
-    np.testing.assert_allclose(found[there], relative[there])
+    np.testing.assert_allclose(of_distance[there], relative[there])
     np.testing.assert_allclose(of_first, first)
     small = closed_form.by_pair(relative, first, 4)
     np.testing.assert_array_equal(small * seen[:4, :4], mask[:, :4, :4])
@@ -390,11 +400,11 @@ def test_the_correlation_is_pearson_s():
     rng = np.random.default_rng(0)
     parts = rng.normal(size=(3, 2, 6, 6))
     weights = np.tri(6) * rng.uniform(0.5, 2, size=(2, 6, 6))
-    found = correlation(moments(parts, weights))
+    correlations = correlation(moments(parts, weights))
     for h in range(2):
         flat = parts[:, h].reshape(3, -1)
         pair = np.cov(flat.sum(axis=0), flat[:2].sum(axis=0), aweights=weights[h].ravel())
-        assert found[h] == pytest.approx(pair[0, 1] / np.sqrt(pair[0, 0] * pair[1, 1]))
+        assert correlations[h] == pytest.approx(pair[0, 1] / np.sqrt(pair[0, 0] * pair[1, 1]))
     assert np.isnan(correlation(moments(np.zeros_like(parts), weights))).all()
 
 
@@ -402,10 +412,10 @@ def test_a_bootstrap_of_sums_is_that_of_ratios():
     rng = np.random.default_rng(0)
     sums, counts = rng.normal(size=(20, 3)), rng.integers(1, 9, 20).astype(float)
     options = {"samples": 300, "confidence": 0.9, "seed": 4}
-    found = sums_bootstrap([sums, counts], lambda s, n: s / n[:, None], **options)
+    estimate = sums_bootstrap([sums, counts], lambda s, n: s / n[:, None], **options)
     expected = ratio_bootstrap(sums, counts, **options)
     for name in ("value", "low", "high"):
-        np.testing.assert_allclose(getattr(found, name), getattr(expected, name))
+        np.testing.assert_allclose(getattr(estimate, name), getattr(expected, name))
 
 
 def test_a_bootstrap_of_medians():
@@ -413,14 +423,16 @@ def test_a_bootstrap_of_medians():
     rng = np.random.default_rng(1)
     hits = 0
     for _ in range(200):
-        one = median_bootstrap(rng.normal(size=(5, 8)), **options)
-        hits += one.low <= 0 <= one.high
+        interval = median_bootstrap(rng.normal(size=(5, 8)), **options)
+        hits += interval.low <= 0 <= interval.high
     assert 165 <= hits <= 195  # 180 are due, with a standard deviation of 4.2
-    found = median_bootstrap([[1.0, np.nan], [2.0, 5.0]], **options)
-    assert found.as_json() == {"value": 2.0, "low": 1.0, "high": 5.0}
+    estimate = median_bootstrap([[1.0, np.nan], [2.0, 5.0]], **options)
+    assert estimate.as_json() == {"value": 2.0, "low": 1.0, "high": 5.0}
 
 
 def test_shares_of_many_resamples_at_once():
     drawn = np.random.default_rng(0).normal(size=(3, 2, 5, 5))
-    one = moments(drawn, np.tri(5))
-    np.testing.assert_array_equal(shares(np.stack([one, 2 * one]))[0], shares(one))
+    head_moments = moments(drawn, np.tri(5))
+    np.testing.assert_array_equal(
+        shares(np.stack([head_moments, 2 * head_moments]))[0], shares(head_moments)
+    )

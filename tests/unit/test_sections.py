@@ -17,7 +17,7 @@ def test_each_section_reaches_only_the_steps_that_read_it(raw):  # noqa: F811
         return {f"{job}/{model}.json" for model in ("minilm", "decoder")}
 
     def of_all(job: str) -> set[str]:
-        """Those of the model that is evaluated alone as well."""
+        """Also those of the model that is only evaluated."""
         return {*of_each_model(job), f"{job}/smollm2.json"}
 
     def measured(*names: str) -> list[str]:
@@ -55,7 +55,7 @@ def test_each_section_reaches_only_the_steps_that_read_it(raw):  # noqa: F811
         ("activations.dtype", "float32", of_each_model("activations")),
         ("measurements.norms.seed", 9, of_each_model("measurements/norms")),
         ("measurements.conditions.seed", 9, of_all("measurements/conditions")),
-        ("measurements.conditions.documents", 9,  # the model that is evaluated alone has its own
+        ("measurements.conditions.documents", 9,  # the model that is only evaluated has its own
          {*of_all("measurements/conditions"), *of_each_model("evaluations")}),
         ("studies.default.evaluations.smollm2.documents", 9,
          {"evaluations/smollm2.json", "measurements/choices/smollm2.json"}),

@@ -1,4 +1,4 @@
-"""Shards that are written part by part are what the safetensors library writes and reads."""
+"""Shards written part by part are what the safetensors library writes and reads."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""A parameter is shown with its value, where this comes from, and the jobs that it reaches."""
+"""A parameter is shown with its value, where that comes from, and the jobs it reaches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def shown(tmp_path: Path, key: str, study: str | None = None, **edits: str) -> list[str]:
-    """What is said of a parameter of a copy of the shipped file, with lines added at its end."""
+    """What is said of a parameter, in a copy of the shipped file with lines added to sections."""
     path = tmp_path / "params.yaml"
     if not path.exists():
         copy_params(tmp_path)
@@ -82,7 +82,7 @@ def test_a_study_s_own_value_is_shown_as_its_own(tmp_path):
     assert lines[0] == "measurements.spectra.window: 12"
     line = line_of(path, "  spectra: {documents: null, window: 12}")
     assert f"  from: {path}:{line}, parameters of the study questions" in lines
-    assert any("of the study questions" in one for one in lines[3:])
+    assert any("of the study questions" in text for text in lines[3:])
     # Null is a value like others: all documents.
     assert shown(tmp_path, "measurements.spectra.documents", "questions")[0].endswith(": null")
     assert shown(tmp_path, "measurements.spectra.window")[0].endswith(": 64")
@@ -165,8 +165,8 @@ def test_the_command_says_it(tmp_path, monkeypatch):
     def run(*words: str):
         return CliRunner().invoke(app, ["show", *words])
 
-    found = run("measurements.spectra.window", "--study", "questions")
-    assert found.exit_code == 0 and found.output.startswith("measurements.spectra.window: 12\n")
+    result = run("measurements.spectra.window", "--study", "questions")
+    assert result.exit_code == 0 and result.output.startswith("measurements.spectra.window: 12\n")
     wrong = run("measurements.spectra.windo")
     assert wrong.exit_code == 1 and "did you mean 'window'" in wrong.output
     other = run("measurements.spectra", "--study", "question")

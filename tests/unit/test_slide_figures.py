@@ -50,9 +50,9 @@ def test_patterns_are_those_of_versions_in_their_order():
 
 
 def test_curves_of_one_layer_are_drawn_as_they_were_measured():
-    one = positions.score_parts("decoder", "sample_reviews", True)
-    figure = module("head_curves").for_slides([one], STYLE)
-    heads = [head for head in one["heads"] if head["layer"] == one["n_layers"] // 2]
+    measurement = positions.score_parts("decoder", "sample_reviews", True)
+    figure = module("head_curves").for_slides([measurement], STYLE)
+    heads = [head for head in measurement["heads"] if head["layer"] == measurement["n_layers"] // 2]
     curves = [np.asarray(line.get_ydata(), float) for line in figure.axes[0].get_lines()]
     for head, key in itertools.product(heads, ("measured", "closed_form")):
         own = np.array(head[key]["past"], float)
@@ -61,10 +61,10 @@ def test_curves_of_one_layer_are_drawn_as_they_were_measured():
 
 
 def test_the_steepest_head_is_drawn():
-    one = positions.position_heads("decoder", True)
-    figure = module("position_heads").for_slides([one], STYLE)
+    measurement = positions.position_heads("decoder", True)
+    figure = module("position_heads").for_slides([measurement], STYLE)
     drawn = list(figure.axes[0].get_lines()[0].get_ydata())
-    (head,) = steepest(one["heads"], 1)
+    (head,) = steepest(measurement["heads"], 1)
     curve = [value / head["deviation"] for value in head["distances"]["bias"]]
     assert drawn == pytest.approx(curve[: len(drawn)])
     assert not words(figure)
@@ -74,10 +74,10 @@ def words(figure):
     """Texts with letters, or too small to be read."""
     with common.styled(STYLE):
         figure.draw_without_rendering()
-    found = [text for text in figure.findobj(Text) if text.get_text().strip()]
+    texts = [text for text in figure.findobj(Text) if text.get_text().strip()]
     return [
         text.get_text()
-        for text in found
+        for text in texts
         if any(map(str.isalpha, text.get_text())) or text.get_fontsize() < READABLE
     ]
 
@@ -86,5 +86,5 @@ def test_a_second_page_is_written_and_is_the_same_each_time(tmp_path):
     draw = module("mask_semantics").for_slides
     for name in ("one.pdf", "two.pdf"):
         common.save(draw([], STYLE), [tmp_path / name], STYLE, draw([], STYLE))
-    one, two = ((tmp_path / name).read_bytes() for name in ("one.pdf", "two.pdf"))
-    assert one == two and b"/Count 2" in one
+    first, second = ((tmp_path / name).read_bytes() for name in ("one.pdf", "two.pdf"))
+    assert first == second and b"/Count 2" in first

@@ -37,7 +37,7 @@ def whole(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def small(whole):
-    """The same without documents; its first data set is a file of one's own."""
+    """The same without documents; its first data set is the user's own file."""
     study = copy.deepcopy(dict(whole.study))
     study["documents"] = []
     study["datasets"]["sample_reviews"] |= {
@@ -70,17 +70,21 @@ def test_a_study_without_such_numbers_has_no_such_part(small):
 def test_a_model_whose_states_are_not_kept_has_no_cosine(small):
     """As every model of a survey."""
     study = {**small.study, "study": {**small.study["study"], "captured": []}}
-    kept = [one for one in small.measurements if one["measurement"] != "similarity"]
+    kept = [
+        measurement
+        for measurement in small.measurements
+        if measurement["measurement"] != "similarity"
+    ]
     results = dataclasses.replace(small, study=study, measurements=kept)
-    titles = [one["title"] for one in page.headlines(small.study, collect(small))]
+    titles = [headline["title"] for headline in page.headlines(small.study, collect(small))]
     assert "Token cosine, encoder" in titles
-    assert page.headlines(study, collect(results)) == []  # nor any other that is made of states
+    assert page.headlines(study, collect(results)) == []  # nor any other made of states
 
 
 def test_documents_tokens_and_the_path_are_said(small, text):
     run = html.unescape(part(text, "study"))
     assert "../my notes.txt" in run
-    coverage = next(one["coverage"] for one in small.of("conditions"))
+    coverage = next(measurement["coverage"] for measurement in small.of("conditions"))
     for size in (coverage["documents"], coverage["read"]):
         assert f"{size:,}" in run
 
@@ -109,18 +113,18 @@ def test_no_published_value_of_another_model_is_shown(small, whole):
     every = page.published(whole, collect(whole), rows_of(whole))
     own = page.published(small, collect(small), rows_of(small))
     assert (
-        {one["remark"] for one in own["rows"]}
+        {row["remark"] for row in own["rows"]}
         <= {"same model"}
-        < {one["remark"] for one in every["rows"]} | {"same model"}
+        < {row["remark"] for row in every["rows"]} | {"same model"}
     )
-    assert {name for name, _ in own["sources"]} == {one["source"] for one in own["rows"]}
+    assert {name for name, _ in own["sources"]} == {row["source"] for row in own["rows"]}
 
 
 def test_every_number_of_its_file_was_measured(small, whole):
     own, every = numbers_json(small), numbers_json(whole)
-    assert own and all("value" in one for one in own.values())
-    assert any("not_run" in one for one in every.values())
-    measured = {key: one for key, one in every.items() if "value" in one}
+    assert own and all("value" in entry for entry in own.values())
+    assert any("not_run" in entry for entry in every.values())
+    measured = {key: entry for key, entry in every.items() if "value" in entry}
     assert own.items() <= measured.items()
     files = collect(whole, roles=False).places
     assert {key for key in measured.keys() - own.keys() if files[key].files} == set()
@@ -128,8 +132,8 @@ def test_every_number_of_its_file_was_measured(small, whole):
 
 def test_a_record_with_reasons_agrees_with_a_file_without():
     record = {"a": {"value": 1, "shown": "1"}, "b": {"not_run": "no decoder in this study"}}
-    found = compare(record, {"a": record["a"]})
-    assert (found.agreeing, found.lacking) == (["a"], [])
+    comparison = compare(record, {"a": record["a"]})
+    assert (comparison.agreeing, comparison.lacking) == (["a"], [])
     assert compare(record, {"b": record["b"]}).lacking == ["a"]
 
 

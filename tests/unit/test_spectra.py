@@ -58,7 +58,7 @@ def write_store(
 ) -> ActivationStore:
     """A store with random signals, plus a wave of period 4 over positions in all columns.
 
-    The first token of a document is special, and the last one of an encoder's.
+    A document's first token is special; so is its last, for an encoder.
     """
     folder.mkdir(parents=True)
     files = []
@@ -87,8 +87,8 @@ def write_store(
     index = pa.table(
         {
             "document_id": [f"document-{number}" for number in range(len(flat))],
-            "shard": np.repeat(np.arange(len(lengths)), [len(one) for one in lengths]),
-            "start": np.concatenate([np.cumsum(one) - one for one in lengths]),
+            "shard": np.repeat(np.arange(len(lengths)), [len(shard) for shard in lengths]),
+            "start": np.concatenate([np.cumsum(shard) - shard for shard in lengths]),
             "length": pa.array(flat, pa.int32()),
         }
     )
@@ -175,8 +175,8 @@ def test_limits_belong_to_the_band_above():
 
 
 def test_what_has_no_power_shares_nothing():
-    found = maths.locked_share([0.0, 2.0, 2.0, 2.0], [0.0, 2.0, 0.5, 0.0], 4)
-    assert found.tolist() == pytest.approx([0, 1, 0, -1 / 3])
+    shares = maths.locked_share([0.0, 2.0, 2.0, 2.0], [0.0, 2.0, 0.5, 0.0], 4)
+    assert shares.tolist() == pytest.approx([0, 1, 0, -1 / 3])
 
 
 @QUICK
@@ -219,8 +219,8 @@ def test_a_planted_locked_share_is_recovered(share):
     x = share**0.5 * common + (1 - share) ** 0.5 * own
     power = maths.power_spectrum(x).mean(axis=(0, 2))  # [frequencies]
     of_mean = maths.power_spectrum(x.mean(axis=0)).mean(axis=1)  # [frequencies]
-    found = maths.locked_share(power, of_mean, n)
-    assert found.mean() == pytest.approx(share, abs=0.01)
+    shares = maths.locked_share(power, of_mean, n)
+    assert shares.mean() == pytest.approx(share, abs=0.01)
     # Without the correction, windows that share nothing seem to share one part in n.
     if share == 0:
         assert np.mean(of_mean / power) == pytest.approx(1 / n, rel=0.05)
@@ -276,24 +276,24 @@ def test_the_step_agrees_with_a_loop_over_windows(measured):
                     if begin == 0:
                         locked.append(window)
                 start += length
-        found = result["quantities"]["keys"]
+        spectra = result["quantities"]["keys"]
         mean = np.mean(power, axis=(0, 1))  # [frequencies]
-        np.testing.assert_allclose(found["power"][layer], mean, rtol=1e-5)
-        np.testing.assert_allclose(found["heads"][layer], np.mean(power, axis=0), rtol=1e-5)
+        np.testing.assert_allclose(spectra["power"][layer], mean, rtol=1e-5)
+        np.testing.assert_allclose(spectra["heads"][layer], np.mean(power, axis=0), rtol=1e-5)
         varying = mean[1:].sum()
-        np.testing.assert_allclose(found["relative_power"][layer], mean[1:] / varying, rtol=1e-5)
-        assert found["constant_to_varying"][layer] == pytest.approx(mean[0] / varying, rel=1e-5)
-        assert found["constant"][layer]["value"] == pytest.approx(mean[0] / mean.sum(), rel=1e-5)
-        for band, estimate in zip(bands, found["band_shares"][layer], strict=True):
+        np.testing.assert_allclose(spectra["relative_power"][layer], mean[1:] / varying, rtol=1e-5)
+        assert spectra["constant_to_varying"][layer] == pytest.approx(mean[0] / varying, rel=1e-5)
+        assert spectra["constant"][layer]["value"] == pytest.approx(mean[0] / mean.sum(), rel=1e-5)
+        for band, estimate in zip(bands, spectra["band_shares"][layer], strict=True):
             assert estimate["value"] == pytest.approx(mean[1:][band[1:]].sum() / varying, rel=1e-5)
             assert estimate["low"] <= estimate["value"] <= estimate["high"]
         first = maths.power_spectrum(np.array(locked)).mean(axis=(0, 1, 3))
         of_mean = maths.power_spectrum(np.mean(locked, axis=0)).mean(axis=(0, 2))
         expected = maths.locked_share(first, of_mean, 5)
-        np.testing.assert_allclose(found["locked"][layer], expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(spectra["locked"][layer], expected, rtol=1e-4, atol=1e-5)
         # The wave of period 4 is locked to position, and the largest of all.
-        assert np.argmax(found["power"][layer]) == WINDOW // 4
-        assert found["locked"][layer][WINDOW // 4] > 0.8
+        assert np.argmax(spectra["power"][layer]) == WINDOW // 4
+        assert spectra["locked"][layer][WINDOW // 4] > 0.8
     assert len(result["quantities"]["hidden_states"]["power"]) == LAYERS + 1
     assert "heads" not in result["quantities"]["hidden_states"]
 
@@ -308,7 +308,7 @@ def test_distances_agree_with_a_loop_over_heads(tmp_path, is_decoder):
     spare = 1 if is_decoder else 2
     for layer in range(LAYERS):
         for head in range(HEADS):
-            found = []
+            distances = []
             for number, of_shard in enumerate(LENGTHS):
                 for start, length in zip(np.cumsum(of_shard) - of_shard, of_shard, strict=True):
                     if length - spare < WINDOW:
@@ -320,12 +320,12 @@ def test_distances_agree_with_a_loop_over_heads(tmp_path, is_decoder):
                     whole = attention_pattern(q, k, causal=is_decoder)
                     row = []
                     for mask in [*masks, *~masks]:
-                        parts = [maths.band_pass(one, mask[None])[0] for one in (q, k)]
+                        parts = [maths.band_pass(vectors, mask[None])[0] for vectors in (q, k)]
                         pattern = attention_pattern(*parts, causal=is_decoder)
                         row.append(maths.pattern_distance(pattern, whole))
                     level = uniform_pattern(WINDOW, causal=is_decoder)
-                    found.append([*row, maths.pattern_distance(level, whole)])
-            mean = np.mean(found, axis=0)  # [2 bands + 1]
+                    distances.append([*row, maths.pattern_distance(level, whole)])
+            mean = np.mean(distances, axis=0)  # [2 bands + 1]
             heads = result["heads"]
             np.testing.assert_allclose(heads["kept"][layer][head], mean[:3], rtol=1e-4)
             np.testing.assert_allclose(heads["left_out"][layer][head], mean[3:6], rtol=1e-4)
@@ -342,9 +342,9 @@ def test_distances_agree_with_a_loop_over_heads(tmp_path, is_decoder):
 
 def test_documents_are_the_first_ones_and_shards_do_not_matter(tmp_path, measured):
     store, _ = measured
-    two = result_of(step, PARAMETERS.model_copy(update={"documents": 4}), store)
-    assert two["documents"] == 2  # the third has no window, nor has the fourth
-    assert two["windows"] == 3
+    result = result_of(step, PARAMETERS.model_copy(update={"documents": 4}), store)
+    assert result["documents"] == 2  # the third has no window, nor has the fourth
+    assert result["windows"] == 3
 
 
 def test_what_cannot_be_measured_says_why(tmp_path):
@@ -418,32 +418,34 @@ def test_figures_can_be_read(study, draw, models):
 
 def test_heat_maps_are_the_measured_spectra(study):
     figure = spectra_figure.draw(study, SECTIONS.spectra, SECTIONS.style)
-    axes = [one for one in figure.axes if one.get_xscale() == "log"][:-1]  # without a colour bar
+    axes = [ax for ax in figure.axes if ax.get_xscale() == "log"][:-1]  # without a colour bar
     assert len(axes) == 16
     shown = [run for run in study if run["run"]["dataset"] == "sample_reviews"]
     for row, run in enumerate(shown):
         for column, (quantity, key) in enumerate(spectra_figure.COLUMNS):
             zero, others = (
-                one.get_array().reshape(len(run["quantities"][quantity]["power"]), -1)
-                for one in axes[4 * row + column].collections
+                mesh.get_array().reshape(len(run["quantities"][quantity]["power"]), -1)
+                for mesh in axes[4 * row + column].collections
             )
-            found = run["quantities"][quantity]
+            spectra = run["quantities"][quantity]
             if key == "locked":
-                np.testing.assert_array_equal(np.hstack([zero, others]), found["locked"])
+                np.testing.assert_array_equal(np.hstack([zero, others]), spectra["locked"])
             else:
-                np.testing.assert_array_equal(zero[:, 0], found["constant_to_varying"])
-                np.testing.assert_array_equal(others, found["relative_power"])
+                np.testing.assert_array_equal(zero[:, 0], spectra["constant_to_varying"])
+                np.testing.assert_array_equal(others, spectra["relative_power"])
 
 
 def test_lines_are_the_measured_distances(study):
     figure = band_figure.draw(study, SECTIONS.band_pass, SECTIONS.style)
     run = study[0]
-    found = {line.get_label(): line.get_ydata() for line in figure.axes[0].get_lines()}
-    assert list(found[band_figure.UNIFORM]) == [one["value"] for one in run["band_pass"]["uniform"]]
+    lines = {line.get_label(): line.get_ydata() for line in figure.axes[0].get_lines()}
+    assert list(lines[band_figure.UNIFORM]) == [
+        estimate["value"] for estimate in run["band_pass"]["uniform"]
+    ]
     for band in range(3):
         name = band_figure.band_name(run["bands"], band)
         for word, key in (("only", "kept"), ("all but", "left_out")):
             values = [layer[band]["value"] for layer in run["band_pass"][key]]
-            assert list(found[f"{word} {name}"]) == values
+            assert list(lines[f"{word} {name}"]) == values
     assert not [axes for axes in figure.axes if "questions" in axes.get_title()], "not run"
     assert any("tokens of text" in text.get_text().replace("\n", " ") for text in figure.texts)

@@ -20,7 +20,7 @@ from .synthetic import params_of
 
 @pytest.fixture
 def project(tmp_path, monkeypatch) -> Path:
-    """A folder where nothing is made, with the parameters as they are shipped."""
+    """A folder without results, with the shipped parameters."""
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
     copy_params(Path())
@@ -37,9 +37,9 @@ def test_a_token_takes_what_the_buffers_of_a_capture_have_room_for(dtype):
     names = ("hidden_states", "queries", "keys")
     shape = capture.Shape(n_layers=5, n_heads=2, d_model=24, vocabulary_size=7)
     buffers = {name: np.empty(size, dtype) for name, size in shape.sizes(tokens=1).items()}
-    for some in itertools.chain.from_iterable(itertools.combinations(names, n) for n in (1, 2, 3)):
-        one = parameters.model_copy(update={"dtype": dtype, "quantities": list(some)})
-        assert one.bytes_per_token(5, 24) == sum(buffers[name].nbytes for name in some)
+    for kept in itertools.chain.from_iterable(itertools.combinations(names, n) for n in (1, 2, 3)):
+        section = parameters.model_copy(update={"dtype": dtype, "quantities": list(kept)})
+        assert section.bytes_per_token(5, 24) == sum(buffers[name].nbytes for name in kept)
 
 
 def test_a_text_on_this_machine_is_counted_before_it_is_fetched(project):
@@ -50,9 +50,9 @@ def test_a_text_on_this_machine_is_counted_before_it_is_fetched(project):
     longest = params.models["minilm"].max_tokens
     # 40 characters are 10 tokens and 2 special ones; the other document is cut. 6 layers of 384.
     per_token = 2 * 384 * (7 + 6 + 6)
-    found = sizes(params)
-    assert found["activations of minilm"] == 2 * (12 + longest) * per_token
-    assert found["weights of minilm"] > 80e6
+    size_of = sizes(params)
+    assert size_of["activations of minilm"] == 2 * (12 + longest) * per_token
+    assert size_of["weights of minilm"] > 80e6
     line = storage.summary(params, project)
     assert re.fullmatch(r"about 0\.09 GB more \(weights of minilm 0\.09\); \d+ are free", line)
 
@@ -61,13 +61,13 @@ def test_documents_that_are_not_had_give_a_bound(project):
     params = load(Path("params.yaml"))
     count = params.datasets["sample_reviews"].evaluation.documents
     assert count is not None
-    one = params.model_copy(deep=True)
-    one.study.captured[:], one.study.datasets[:] = ["decoder"], ["sample_reviews"]
-    (part,) = [part for part in storage.parts(one) if part.what == "activations of decoder"]
-    source, longest = one.models["decoder"].source, one.models["decoder"].max_tokens
+    narrowed = params.model_copy(deep=True)
+    narrowed.study.captured[:], narrowed.study.datasets[:] = ["decoder"], ["sample_reviews"]
+    (part,) = [part for part in storage.parts(narrowed) if part.what == "activations of decoder"]
+    source, longest = narrowed.models["decoder"].source, narrowed.models["decoder"].max_tokens
     per_token = 2 * source.d_model * (3 * source.n_layers + 1)
     assert part.is_bound
-    assert part.size == len(one.study.conditions) * count * longest * per_token
+    assert part.size == len(narrowed.study.conditions) * count * longest * per_token
     assert storage.summary(params, project).startswith("at most ")
 
 

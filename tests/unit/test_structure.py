@@ -32,7 +32,7 @@ def graph() -> grimp.ImportGraph:
 def test_a_room_imports_from_lower_rooms_alone(graph):
     assert {f"posenc.{room}" for room in ROOMS} == graph.find_children("posenc")
     upwards = graph.find_illegal_dependencies_for_layers(layers=ROOMS, containers={"posenc"})
-    assert not upwards, [(found.importer, found.imported) for found in upwards]
+    assert not upwards, [(dependency.importer, dependency.imported) for dependency in upwards]
 
 
 def test_mathematics_imports_nothing_else_of_the_package(graph):
@@ -52,12 +52,12 @@ def test_mathematics_imports_nothing_else_of_the_package(graph):
             "posenc.figures.catalogue",
             {"api", "cli", "frontends", "study", "report", "steps"},
         ),
-        # Names for Python code: one more makes no result again.
+        # Names for Python code: one more reruns nothing.
         ("posenc.api", {"api", "cli"}),
     ],
 )
 def test_who_knows_all_measurements_or_figures(graph, module, rooms):
-    """Not the measurements and figures: one more would make all others again."""
+    """Not measurements or figures: one more would remake all others."""
     dependent = graph.find_downstream_modules(module)
     assert {name.split(".")[1] for name in dependent} <= rooms
 
@@ -105,7 +105,7 @@ KNOWS_A_FAMILY = {
 
 def test_one_room_knows_families_of_models():
     """No family's name, module or configuration field elsewhere: models are asked what they are."""
-    package, found = PROJECT / "workflow/posenc", {}
+    package, lines_of = PROJECT / "workflow/posenc", {}
     for path in sorted(package.rglob("*.py")):
         place = str(path.relative_to(package))
         if place.startswith("architectures/"):
@@ -117,6 +117,6 @@ def test_one_room_knows_families_of_models():
             is_config = getattr(of, "attr", getattr(of, "id", None)) == "config"
             is_field = isinstance(node, ast.Attribute) and is_config and node.attr in FIELDS
             if is_name or is_part or is_field:
-                found.setdefault(place, []).append(node.lineno)
-    assert {place: lines for place, lines in found.items() if place not in KNOWS_A_FAMILY} == {}
-    assert set(found) == set(KNOWS_A_FAMILY), "a reason that is no longer needed"
+                lines_of.setdefault(place, []).append(node.lineno)
+    assert {place: lines for place, lines in lines_of.items() if place not in KNOWS_A_FAMILY} == {}
+    assert set(lines_of) == set(KNOWS_A_FAMILY), "a reason that is no longer needed"

@@ -70,14 +70,14 @@ def test_found_is_what_sorting_finds(choices, n, seed, with_ties):
     if with_ties:
         scores = rng.integers(0, 3, size=(n, choices))
     first, second = distinct_rows(choices, n, rng)
-    found = found_among_two(scores, first, second)
-    for hits, chosen in ((found.first, first), (found.second, second)):
-        for hit, row, one in zip(hits, scores, chosen, strict=True):
-            assert hit == (sum(row >= row[one]) <= 2)
+    recall = found_among_two(scores, first, second)
+    for hits, chosen in ((recall.first, first), (recall.second, second)):
+        for hit, row, label in zip(hits, scores, chosen, strict=True):
+            assert hit == (sum(row >= row[label]) <= 2)
     if not with_ties:
         highest = np.sort(np.argsort(scores, axis=1)[:, -2:], axis=1)
         pairs = np.sort(np.stack([first, second], axis=1), axis=1)
-        np.testing.assert_array_equal(found.both, (highest == pairs).all(axis=1))
+        np.testing.assert_array_equal(recall.both, (highest == pairs).all(axis=1))
 
 
 def test_guessing_finds_as_much_as_chance_says():
@@ -108,12 +108,12 @@ def test_the_control_is_at_chance_and_finds_a_partner_that_is_there():
     rng = np.random.default_rng(3)
     labels = rng.integers(10, size=300)
     first, second = pairs_of_classes(labels, 4000, rng)
-    # Scores that know the first, and confuse some classes with others, but not the second.
+    # Scores that know the first but not the second, and confuse some classes with others.
     logits = 5 * np.eye(10)[labels] + rng.normal(size=(300, 10)) + 3 * rng.random((10, 10))[labels]
     for partner in (0.0, 0.5):
         scores = logits[first] + partner * logits[second]
-        found = found_among_two(scores, labels[first], labels[second])
-        test = absent_partner(int(found.both.sum()), int(found.first.sum()), 10)
+        recall = found_among_two(scores, labels[first], labels[second])
+        test = absent_partner(int(recall.both.sum()), int(recall.first.sum()), 10)
         assert test["expected"] == pytest.approx(1 / 9)
         assert (test["p_value"] < 1e-9) == (partner > 0)
     with pytest.raises(ValueError, match="cannot be tested"):
@@ -142,14 +142,14 @@ def test_the_gap_of_a_relu_by_hand():
     # relu(0) = 0, but the mean of relu(1) and relu(-1) is 1/2: all of it is missing.
     assert additivity_gap([[0.0]], [[1.0]], [[0.0]], 0.5) == 1
     # Two pairs: residuals 0 and 1/2 against sums 1 and 1/2.
-    found = additivity_gap([[1.0], [0.0]], [[1.0], [1.0]], [[1.0], [0.0]], 0.5)
-    assert found == pytest.approx(0.5 / np.sqrt(1.25))
+    gap = additivity_gap([[1.0], [0.0]], [[1.0], [1.0]], [[1.0], [0.0]], 0.5)
+    assert gap == pytest.approx(0.5 / np.sqrt(1.25))
     with pytest.raises(ValueError, match="zero"):
         additivity_gap([[1.0]], [[0.0]], [[0.0]], 0.5)
 
 
 def random_network(relu, blocks=2):
-    """A network whose batch normalisation has seen something."""
+    """A network whose batch normalisation has seen data."""
     network = build(4, blocks, 10, relu, 0)
     with torch.no_grad():
         for _ in range(5):
@@ -177,10 +177,10 @@ def test_states_are_those_of_the_formula():
         expected.append((inner + beside).relu())
     expected.append(expected[-1].flatten(2).mean(dim=2))
     expected.append(expected[-1] @ network.readout.weight.T + network.readout.bias)
-    found = network.states(x)
-    assert tuple(found) == STAGES
+    states = network.states(x)
+    assert tuple(states) == STAGES
     for name, want in zip(STAGES, expected, strict=True):
-        torch.testing.assert_close(found[name], want, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(states[name], want, rtol=1e-12, atol=1e-12)
 
 
 def test_without_relus_the_network_is_affine():
@@ -188,8 +188,8 @@ def test_without_relus_the_network_is_affine():
     weights = {name: value.clone() for name, value in network.state_dict().items()}
     data = superposition_trials.digits(PARAMETERS, 0)
 
-    def largest(made):
-        states = superposition_trials.states_of(made)
+    def largest(model):
+        states = superposition_trials.states_of(model)
         (half, whole) = superposition_trials.gaps(states, data, [0.5, 1.0])
         assert max(whole["gap"].values()) < 1e-14, "nothing is mixed in"
         return half["gap"]
@@ -218,10 +218,10 @@ def test_recall_is_brute_force_in_every_leading_part(monkeypatch, scores):
     rng = np.random.default_rng(4)
     table = rng.normal(size=(150, 40)) * rng.uniform(0.3, 3, size=(150, 1)) + 0.3
     first, second = distinct_rows(150, 200, rng)
-    found = recall_by_dimensions(table, first, second, [2, 9, 40], [0.3, 0.5], 0.9)
-    assert [entry["dimensions"] for entry in found] == [2, 9, 40]
+    entries = recall_by_dimensions(table, first, second, [2, 9, 40], [0.3, 0.5], 0.9)
+    assert [entry["dimensions"] for entry in entries] == [2, 9, 40]
     seen = set()
-    for entry in found:
+    for entry in entries:
         for at in entry["weights"]:
             for name in ("cosine", "inner_product"):
                 part = table[:, : entry["dimensions"]]
@@ -241,7 +241,8 @@ def test_orthonormal_rows_are_always_found(rows, weight, seed):
     table = np.linalg.qr(rng.normal(size=(rows, rows)))[0]
     first, second = distinct_rows(rows, 20, rng)
     ((entry,),) = (
-        one["weights"] for one in recall_by_dimensions(table, first, second, [rows], [weight], 0.9)
+        recall["weights"]
+        for recall in recall_by_dimensions(table, first, second, [rows], [weight], 0.9)
     )
     for name in ("cosine", "inner_product"):
         assert {entry[name][key]["value"] for key in ("both", "first", "second")} == {1.0}
@@ -249,17 +250,17 @@ def test_orthonormal_rows_are_always_found(rows, weight, seed):
 
 def test_a_row_without_weight_is_not_found():
     first, second = distinct_rows(20, 50, np.random.default_rng(5))
-    (found,) = recall_by_dimensions(np.eye(20), first, second, [20], [1.0], 0.9)
-    (entry,) = found["weights"]
+    (recall,) = recall_by_dimensions(np.eye(20), first, second, [20], [1.0], 0.9)
+    (entry,) = recall["weights"]
     assert entry["cosine"]["first"]["value"] == 1 and entry["cosine"]["both"]["value"] == 0
 
 
 def test_one_dimension_finds_the_extremes_and_no_other_pair():
     table = np.random.default_rng(6).normal(size=(12, 1))
     pairs = np.array(list(itertools.combinations(range(12), 2)))  # [66, 2]
-    (found,) = recall_by_dimensions(table, *pairs.T, [1], [0.5], 0.9)
+    (recall,) = recall_by_dimensions(table, *pairs.T, [1], [0.5], 0.9)
     # The two largest numbers, and the two least: at most twice what chance finds.
-    both = found["weights"][0]["inner_product"]["both"]["value"]
+    both = recall["weights"][0]["inner_product"]["both"]["value"]
     assert 0 < both <= 2 * chance(12)["both"]
 
 
@@ -270,8 +271,8 @@ def test_gaussian_tables_recall_what_is_expected(dimensions, weight):
     for _ in range(60):
         table = rng.normal(size=(40, dimensions))
         first, second = distinct_rows(40, 20, rng)
-        (found,) = recall_by_dimensions(table, first, second, [dimensions], [weight], 0.9)
-        shares.append(found["weights"][0]["cosine"]["both"]["value"])
+        (recall,) = recall_by_dimensions(table, first, second, [dimensions], [weight], 0.9)
+        shares.append(recall["weights"][0]["cosine"]["both"]["value"])
     expected = expected_recall(40, dimensions, weight, 20000, rng)
     error = np.std(shares, ddof=1) / np.sqrt(len(shares))
     assert abs(np.mean(shares) - expected) < 4 * error + 4 * 0.5 / np.sqrt(20000)
@@ -358,32 +359,32 @@ def test_trials_have_their_form_and_affine_ones_are_additive(made):
     paths, _ = made
     content = read_sealed(paths[0])
     assert content["experiment"] == "superposition" and content["run"] == {}
-    found = {one["variant"]["classifier"]: one for one in content["trials"]}
-    assert list(found) == ["relu", "affine", "logistic_regression"]
+    by_name = {trial["variant"]["classifier"]: trial for trial in content["trials"]}
+    assert list(by_name) == ["relu", "affine", "logistic_regression"]
     for name in ("affine", "logistic_regression"):
-        for entry in found[name]["mixtures"]:
+        for entry in by_name[name]["mixtures"]:
             assert entry["inputs"] == entry["outputs"]
             assert max(entry["gap"].values()) < 1e-12
-    half, whole = found["relu"]["mixtures"]
+    half, whole = by_name["relu"]["mixtures"]
     assert min(half["gap"].values()) > 1e-3 and max(whole["gap"].values()) < 1e-14
-    for entry in found["relu"]["without_relu"]:
+    for entry in by_name["relu"]["without_relu"]:
         assert max(entry["gap"].values()) < 1e-12
-    # What was not mixed in is in the control and at weight 1 alike.
+    # What is not mixed in is alike in the control and at weight 1.
     for name in ("relu", "affine", "logistic_regression"):
-        control, (*_, last) = found[name]["control"], found[name]["mixtures"]
+        control, (*_, last) = by_name[name]["control"], by_name[name]["mixtures"]
         assert last["inputs"]["both"] == control["both"] / PARAMETERS.pairs
 
 
 def test_logistic_regression_knows_digits_and_their_mixtures(made):
     paths, _ = made
     for path in paths:
-        (found,) = (
-            one
-            for one in read_sealed(path)["trials"]
-            if one["variant"]["classifier"] == "logistic_regression"
+        (regression,) = (
+            trial
+            for trial in read_sealed(path)["trials"]
+            if trial["variant"]["classifier"] == "logistic_regression"
         )
-        assert found["accuracy"] > 0.93
-        half, _ = found["mixtures"]
+        assert regression["accuracy"] > 0.93
+        half, _ = regression["mixtures"]
         assert half["inputs"]["both"] > 5 * chance(10)["both"]
         # Mixed half and half, neither is first.
         assert abs(half["inputs"]["first"] - half["inputs"]["second"]) < 0.3
@@ -395,8 +396,8 @@ def test_test_images_choose_nothing():
     other = superposition_trials.Data(
         data.training, data.validation, blank, data.first, data.second
     )
-    one, two = (superposition_trials.logistic(PARAMETERS, part) for part in (data, other))
-    assert one["training"] == two["training"] and one["accuracy"] != two["accuracy"]
+    first, second = (superposition_trials.logistic(PARAMETERS, part) for part in (data, other))
+    assert first["training"] == second["training"] and first["accuracy"] != second["accuracy"]
 
     class Nothing:
         """No checkpoint."""
@@ -407,11 +408,11 @@ def test_test_images_choose_nothing():
         def save(self, state):
             pass
 
-    one, two = (
+    first, second = (
         superposition_trials.residual(PARAMETERS, part, True, 0)(Nothing(), lambda *_: None)
         for part in (data, other)
     )
-    assert one["training"] == two["training"] and one["mixtures"] != two["mixtures"]
+    assert first["training"] == second["training"] and first["mixtures"] != second["mixtures"]
 
 
 @pytest.mark.parametrize("killed_at", [6, 15])
@@ -450,20 +451,22 @@ def test_the_summary_is_of_the_seeds(made):
     paths, summary = made
     assert summary["measurement"] == "superposition" and summary["catalogue"] == ["B5"]
     files = [read_sealed(path) for path in paths]
-    by_name = [{one["variant"]["classifier"]: one for one in file["trials"]} for file in files]
-    for one in summary["classifiers"]:
-        of_seeds = [trial[one["name"]] for trial in by_name]
-        assert one["accuracy"]["values"] == [trial["accuracy"] for trial in of_seeds]
-        for place, entry in enumerate(one["mixtures"]):
+    by_name = [
+        {result["variant"]["classifier"]: result for result in file["trials"]} for file in files
+    ]
+    for classifier in summary["classifiers"]:
+        of_seeds = [trial[classifier["name"]] for trial in by_name]
+        assert classifier["accuracy"]["values"] == [trial["accuracy"] for trial in of_seeds]
+        for place, entry in enumerate(classifier["mixtures"]):
             at = [trial["mixtures"][place] for trial in of_seeds]
             for mixed, key in itertools.product(("inputs", "outputs"), ("both", "first", "second")):
                 assert entry[mixed][key]["values"] == [x[mixed][key] for x in at]
             for stage, gap in entry["gap"].items():
                 assert gap["values"] == [x["gap"][stage] for x in at]
         counts = [trial["control"]["both"] for trial in of_seeds]
-        assert one["control"]["both"] == sum(counts)
+        assert classifier["control"]["both"] == sum(counts)
         # The control is at chance whatever the classifier has learned.
-        assert one["control"]["p_value"] > 1e-3
+        assert classifier["control"]["p_value"] > 1e-3
     for place, entry in enumerate(summary["differences"]):
         relu, linear = (
             np.array([t[name]["mixtures"][place]["inputs"]["both"] for t in by_name])
@@ -487,33 +490,33 @@ def sums_of(folder, family="gpt2", name="toy", d=12):
 
 
 def test_the_step_measures_a_table_its_projections_and_a_random_one(tmp_path):
-    table, found = sums_of(tmp_path)
-    assert found["run"] == {"model": "toy"} and found["catalogue"] == ["B5"]
-    assert (found["rows"], found["zero_rows"], found["d_model"]) == (80, 0, 12)
+    table, result = sums_of(tmp_path)
+    assert result["run"] == {"model": "toy"} and result["catalogue"] == ["B5"]
+    assert (result["rows"], result["zero_rows"], result["d_model"]) == (80, 0, 12)
     for name in ("model", "gaussian", "expected"):
-        assert [entry["dimensions"] for entry in found[name]] == [2, 4, 8, 12]
+        assert [entry["dimensions"] for entry in result[name]] == [2, 4, 8, 12]
     first, second = distinct_rows(80, SUMS.pairs, np.random.default_rng([SUMS.seed, 0]))
     centred = table - table.mean(axis=0)
-    for entries, rows in ((found["model"][-1], table), (found["centred"][0], centred)):
+    for entries, rows in ((result["model"][-1], table), (result["centred"][0], centred)):
         for at in entries["weights"]:
             for name in ("cosine", "inner_product"):
                 hits = brute_force(rows, first, second, at["weight"], name == "cosine")
                 assert at[name]["both"]["value"] == hits.mean()
     # The table is Gaussian itself: all agree with what is expected.
     for name in ("model", "gaussian"):
-        for entry, expected in zip(found[name], found["expected"], strict=True):
+        for entry, expected in zip(result[name], result["expected"], strict=True):
             for at, want in zip(entry["weights"], expected["weights"], strict=True):
                 spread = np.sqrt(max(want["both"] * (1 - want["both"]), 0.01) / SUMS.pairs)
                 assert abs(at["cosine"]["both"]["value"] - want["both"]) < 4.5 * spread
-    assert sums_of(tmp_path / "again")[1] == found
+    assert sums_of(tmp_path / "again")[1] == result
 
 
 def test_rows_of_zeros_and_narrow_tables(tmp_path):
     tokens = np.random.default_rng(9).normal(size=(30, 2)).astype(np.float32)
     tokens[[3, 7]] = 0
-    found = embedding_sums.recalls(SUMS, tokens)
-    assert (found["rows"], found["zero_rows"]) == (28, 2)
-    assert [entry["dimensions"] for entry in found["model"]] == [2], "no projection is narrower"
+    result = embedding_sums.recalls(SUMS, tokens)
+    assert (result["rows"], result["zero_rows"]) == (28, 2)
+    assert [entry["dimensions"] for entry in result["model"]] == [2], "no projection is narrower"
     with pytest.raises(ArtifactError, match="too few"):
         embedding_sums.recalls(SUMS, np.zeros((30, 2), np.float32))
     with pytest.raises(ValueError, match="must rise"):
@@ -538,13 +541,13 @@ def test_the_figure_shows_recall_and_gaps(made, tmp_path):
         )
     left, middle, right = figure_of.draw([images, *tables], section, style).axes
     shown = [list(line.get_ydata()) for line in left.get_lines()]
-    for one in images["classifiers"]:
-        assert [entry["inputs"]["both"]["value"] for entry in one["mixtures"]] in shown
+    for classifier in images["classifiers"]:
+        assert [entry["inputs"]["both"]["value"] for entry in classifier["mixtures"]] in shown
     gaps = [list(line.get_xdata()) for line in middle.get_lines()]
     assert list(np.array([g["value"] for g in images["classifiers"][0]["mixtures"][0]["gap"]
                           .values()])) in gaps  # fmt: skip
     shown = [list(line.get_ydata()) for line in right.get_lines()]
-    for one in tables:
+    for measurement in tables:
         for name in ("model", "gaussian"):
-            recall = [entry["weights"][0]["cosine"]["both"]["value"] for entry in one[name]]
+            recall = [entry["weights"][0]["cosine"]["both"]["value"] for entry in measurement[name]]
             assert recall in shown

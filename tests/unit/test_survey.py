@@ -1,4 +1,4 @@
-"""A study of many models of the hub: written as a whole, pinned, or not at all."""
+"""A study of many models of the hub: written whole and pinned, or not at all."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def hub(tmp_path_factory):
 
 @pytest.fixture
 def project(tmp_path, monkeypatch, hub):
-    """A folder with the parameters as they are shipped and two texts, and the hub at hand."""
+    """A folder with the shipped parameters and two texts, and the hub at hand."""
     (tmp_path / "project").mkdir()
     copy_params(tmp_path / "project")
     monkeypatch.chdir(tmp_path / "project")
@@ -180,7 +180,7 @@ def planted(project, model, millions, conditions, reason=None):
     def estimate(value):
         return {"value": value, "low": value - 0.1, "high": value + 0.1}
 
-    status, made = "not run" if reason else "measured", project / "data/studies/survey/measurements"
+    status, root = "not run" if reason else "measured", project / "data/studies/survey/measurements"
     entries = [
         {
             "condition": name,
@@ -191,11 +191,11 @@ def planted(project, model, millions, conditions, reason=None):
         for name, share in {"intact": 1.0, "zero": 0.0, **conditions}.items()
     ]
     said = {"status": status, "reason": reason, "is_decoder": True, "conditions": entries}
-    write_sealed(made / "conditions" / model / "survey.json", said)
+    write_sealed(root / "conditions" / model / "survey.json", said)
     counted = {"status": "not run", "reason": "packed: no"}
     if millions is not None:
         counted = {"status": "measured", "parameters": {"all": millions * 1e6}}
-    write_sealed(made / "savings" / model / "survey.json", counted)
+    write_sealed(root / "savings" / model / "survey.json", counted)
 
 
 def test_shares_are_said_by_size_and_type(project):

@@ -57,9 +57,9 @@ def laid_out(contents: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
 
 @given(WORDS, st.lists(st.integers(1, 4), min_size=1, max_size=2, unique=True))
 def test_places_are_inner_words_that_differ(contents, distances):
-    found = places(*laid_out(contents), distances).tolist()
+    numbers = places(*laid_out(contents), distances).tolist()
     last = len(contents) - 1
-    assert found == [
+    assert numbers == [
         place
         for place in range(len(contents))
         if place >= 1
@@ -105,7 +105,7 @@ def write_text(folder: Path, texts: list[str]) -> tuple[Tokens, Path]:
         ids.append([2, *(types[word] for word in text.split())])
         starts.append([0, *edges[:-1].tolist()])
         ends.append([0, *edges[1:].tolist()])
-    special = [[True, *[False] * (len(one) - 1)] for one in ids]
+    special = [[True, *[False] * (len(document) - 1)] for document in ids]
     names = [f"test/{number}" for number in range(len(texts))]
     source = folder / "documents" / "text.parquet"
     source.parent.mkdir(parents=True)
@@ -161,7 +161,7 @@ def test_swaps_of_a_document_are_its_own(text):
 def test_losses_of_the_intact_model_are_the_library_s(tmp_path, text, family):
     model = llama() if family == "llama" else load(saved(family, tmp_path / "model"), family)
     tokens, _ = text
-    made = step.measure(job(family), model, tokens, TEXTS, {})
+    result = step.measure(job(family), model, tokens, TEXTS, {})
     every = forms(tokens)
 
     def losses(ids: list[int]) -> np.ndarray:
@@ -177,14 +177,16 @@ def test_losses_of_the_intact_model_are_the_library_s(tmp_path, text, family):
                 change = losses(form.ids) - losses(tokens.ids[form.document])
                 margins[form.document].append(change.sum())
                 later[form.document].append(change[form.after :].sum())
-        count = [len(one) for one in margins.values()]
-        entry = made["conditions"][0]["distances"][place]
-        wins = {name: [margin > 0 for margin in one] for name, one in margins.items()}
+        count = [len(of_document) for of_document in margins.values()]
+        entry = result["conditions"][0]["distances"][place]
+        wins = {
+            name: [margin > 0 for margin in of_document] for name, of_document in margins.items()
+        }
         for part, values in (("preference", wins), ("margin", margins), ("later", later)):
-            sums = [sum(one) for one in values.values()]
+            sums = [sum(of_document) for of_document in values.values()]
             expected = ratio_bootstrap(sums, count, 100, 0.9, 3).as_json()
             assert entry[part] == pytest.approx(expected, abs=2e-5)
-        assert made["swaps"] == sum(count)
+        assert result["swaps"] == sum(count)
 
 
 def test_what_only_sees_the_token_before_cannot_tell_later_tokens(tmp_path, text):
@@ -223,8 +225,8 @@ def test_what_only_sees_the_token_before_cannot_tell_later_tokens(tmp_path, text
     ],
 )
 def test_what_cannot_be_measured_says_why(text, changed, reason):
-    made = step.measure(job(**changed), None, text[0], TEXTS, {})
-    assert made["status"] == "not run" and made["reason"] == reason
+    result = step.measure(job(**changed), None, text[0], TEXTS, {})
+    assert result["status"] == "not run" and result["reason"] == reason
 
 
 def test_tokens_of_other_documents_are_refused(tmp_path, text):
@@ -239,8 +241,8 @@ def test_the_file_says_what_it_is_made_of(tmp_path, text):
     masks = tmp_path / "masks"
     masks.mkdir()
     write_sealed(masks / "masks.json", {"masks": {"other": "1" * 64}})
-    made = made_of_weights(step, tmp_path, tokens, job(), masks, source.parent)
-    for entry in made["conditions"]:
-        for one in entry["distances"]:
-            share = one["preference"]
+    result = made_of_weights(step, tmp_path, tokens, job(), masks, source.parent)
+    for entry in result["conditions"]:
+        for of_distance in entry["distances"]:
+            share = of_distance["preference"]
             assert 0 <= share["low"] <= share["value"] <= share["high"] <= 1

@@ -1,4 +1,4 @@
-"""Waves of position in a table, and rows at its end that were not trained: planted, by hand."""
+"""Waves of position in a table, and untrained rows at its end: planted, by hand."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def planted(rows=120, d_model=16):
 
 
 def test_planted_waves_are_found_and_noise_is_not():
-    found, none = (table_waves(table, **OPTIONS) for table in (planted(), noise()))
-    assert found.correlation > 0.99 and found.principal[0] > 0.99
-    assert found.independent.max() > 0.9 and (np.diff(found.independent) <= 0).all()
-    assert len(found.shuffled) == len(found.explained_shuffled) == 10
-    assert np.abs(found.shuffled).max() < 0.4 and found.explained_shuffled.max() < 0.2
+    with_waves, none = (table_waves(table, **OPTIONS) for table in (planted(), noise()))
+    assert with_waves.correlation > 0.99 and with_waves.principal[0] > 0.99
+    assert with_waves.independent.max() > 0.9 and (np.diff(with_waves.independent) <= 0).all()
+    assert len(with_waves.shuffled) == len(with_waves.explained_shuffled) == 10
+    assert np.abs(with_waves.shuffled).max() < 0.4 and with_waves.explained_shuffled.max() < 0.2
     assert abs(none.correlation) < 0.4 and none.principal.max() < 0.2
     # The order of the rows is all that differs: two shuffles are not alike.
-    assert len(set(found.shuffled)) == 10
-    assert found.converged is none.converged is True
+    assert len(set(with_waves.shuffled)) == 10
+    assert with_waves.converged is none.converged is True
     sinusoids = table_waves(sinusoidal(120, 16), **OPTIONS)
     assert sinusoids.correlation > 0.95
 
@@ -52,7 +52,7 @@ def test_the_correlation_is_that_of_positions_left_out():
     fold = np.random.default_rng(0).permutation(np.arange(rows) % 5)
     u, v = np.empty(rows), np.empty(rows)
     for test in (fold == number for number in range(5)):
-        x, y = (one[~test] - one[~test].mean(axis=0) for one in (scores, basis))
+        x, y = (side[~test] - side[~test].mean(axis=0) for side in (scores, basis))
         xx, yy, xy = x.T @ x, y.T @ y, x.T @ y
         values, vectors = linalg.eigh(xy @ np.linalg.solve(yy, xy.T), xx)
         a = vectors[:, -1]
@@ -62,9 +62,11 @@ def test_the_correlation_is_that_of_positions_left_out():
         u[test] = (scores[test] - scores[~test].mean(axis=0)) @ a * sign
         v[test] = (basis[test] - basis[~test].mean(axis=0)) @ b * sign
         assert values[-1] <= 1
-    found = table_waves(table, **OPTIONS).correlation
+    correlation = table_waves(table, **OPTIONS).correlation
     # Signs of a pair of directions are free, fold by fold, but the same for both.
-    assert found == pytest.approx(np.sum(u * v) / np.sqrt(np.sum(u**2) * np.sum(v**2)), abs=0.02)
+    assert correlation == pytest.approx(
+        np.sum(u * v) / np.sqrt(np.sum(u**2) * np.sum(v**2)), abs=0.02
+    )
 
 
 def test_shares_are_those_of_least_squares():
@@ -89,28 +91,28 @@ def test_too_few_rows_are_refused():
 def test_rows_at_the_end_that_are_like_no_other_are_counted(untouched):
     trained = 3 + 0.1 * noise(60, 400)
     drawn = 0.02 * np.random.default_rng(5).normal(size=(untouched, 400))
-    found = last_rows(np.vstack([trained, drawn]))
-    assert found.untouched == untouched
-    assert found.neighbours > 0.99
+    last = last_rows(np.vstack([trained, drawn]))
+    assert last.untouched == untouched
+    assert last.neighbours > 0.99
     if untouched:
-        assert found.norm == pytest.approx(0.02 / 3, rel=0.1) and abs(found.cosine) < found.chance
+        assert last.norm == pytest.approx(0.02 / 3, rel=0.1) and abs(last.cosine) < last.chance
     else:
-        assert found.norm == pytest.approx(1, abs=0.02) and found.cosine > 0.99
+        assert last.norm == pytest.approx(1, abs=0.02) and last.cosine > 0.99
 
 
 def test_the_level_of_chance_is_that_of_random_directions():
     rng, fixed = np.random.default_rng(0), np.eye(24)[0]
     drawn = rng.normal(size=(20_000, 24))
     cosines = np.abs(drawn @ fixed) / np.linalg.norm(drawn, axis=1)
-    found = last_rows(rng.normal(size=(20, 24)), probability=0.9)
-    assert np.quantile(cosines, 0.9) == pytest.approx(found.chance, abs=0.01)
+    last = last_rows(rng.normal(size=(20, 24)), probability=0.9)
+    assert np.quantile(cosines, 0.9) == pytest.approx(last.chance, abs=0.01)
     assert last_rows(rng.normal(size=(20, 24)), probability=1 - 1e-15).untouched == 19
 
 
 def test_norms_and_cosines_by_hand():
     table = np.array([[3.0, 4], [3, 4], [0, 2], [0, -1]])
-    found = last_rows(table, probability=0.5)
-    assert found.norm == pytest.approx(1 / 3.5) and found.cosine == pytest.approx(-1)
-    assert found.neighbours == pytest.approx(0.8) and found.untouched == 0
+    last = last_rows(table, probability=0.5)
+    assert last.norm == pytest.approx(1 / 3.5) and last.cosine == pytest.approx(-1)
+    assert last.neighbours == pytest.approx(0.8) and last.untouched == 0
     with pytest.raises(ValueError, match="row 1 is zero"):
         last_rows([[1.0, 0], [0, 0], [1, 1]])

@@ -50,7 +50,7 @@ def planted(path: Path, pairs: list[tuple[str, str]]) -> Path:
         # Two translations of one English sentence; `-` is none.
         ([(LONG, "A text."), (LONG + "よ", "A text."), (LONG + "ね", "-")], [LONG, LONG + "ね"]),
         ([(LONG, "-"), (LONG + "よ", "-")], [LONG, LONG + "よ"]),
-        # What is not chosen stands in nobody's way.
+        # What is not chosen blocks no other.
         ([("短い。", "A text."), (LONG, "A text.")], [LONG]),
     ],
     ids=[

@@ -91,8 +91,8 @@ def test_sentences_end_with_marks_before_white_space_or_lines():
         "\n",
         "said",
     )
-    found = in_sentence(text, *spans(text, *pieces)[1:]).tolist()
-    assert found == [-1, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 0, 1, 0]
+    places = in_sentence(text, *spans(text, *pieces)[1:]).tolist()
+    assert places == [-1, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 0, 1, 0]
 
 
 def test_levels_begin_with_their_edge():
@@ -105,7 +105,7 @@ def drawn(documents: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     lengths = generator.integers(6, 20, documents)
     document = np.repeat(np.arange(documents), lengths)
     first = generator.integers(0, 3, len(document))
-    # The second goes along with the first.
+    # The second follows the first.
     second = np.where(generator.random(len(document)) < 0.7, first > 0, first == 0).astype(int)
     return np.stack([first, second], axis=1), document
 
@@ -113,49 +113,49 @@ def drawn(documents: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 def test_effects_are_those_of_least_squares_with_a_column_per_document():
     codes, document = drawn(12)
     values = np.random.default_rng(1).normal(size=len(document)) + codes[:, 0] + document
-    found = ClassSums(codes, [3, 2], document).effects(values, **BOOTSTRAP)
+    effects = ClassSums(codes, [3, 2], document).effects(values, **BOOTSTRAP)
     dummies = np.concatenate([codes[:, [f]] == np.arange(n) for f, n in ((0, 3), (1, 2))], axis=1)
     whole = np.concatenate([dummies, document[:, None] == np.arange(12)], axis=1).astype(float)
     slopes = np.linalg.lstsq(whole, values, rcond=None)[0]
     fitted = whole @ slopes
     within = values - (np.bincount(document, values) / np.bincount(document))[document]
     expected = 1 - np.square(values - fitted).sum() / np.square(within).sum()
-    assert found.explained == pytest.approx(expected, rel=1e-9)
+    assert effects.explained == pytest.approx(expected, rel=1e-9)
     place = 0
     for factor, count in ((0, 3), (1, 2)):
         own = slopes[place : place + count]
         # Everything else as it is: all tokens, once with each class in turn.
         rest = values.mean() - own[codes[:, factor]].mean()
-        np.testing.assert_allclose(found.adjusted.value[place : place + count], own + rest)
+        np.testing.assert_allclose(effects.adjusted.value[place : place + count], own + rest)
         for level in range(count):
             chosen = codes[:, factor] == level
-            assert found.mean.value[place + level] == pytest.approx(values[chosen].mean())
+            assert effects.mean.value[place + level] == pytest.approx(values[chosen].mean())
             share = values[chosen].sum() / values.sum()
-            assert found.share.value[place + level] == pytest.approx(share)
+            assert effects.share.value[place + level] == pytest.approx(share)
         others = np.delete(whole, np.s_[place : place + count], axis=1)
         fitted = others @ np.linalg.lstsq(others, values, rcond=None)[0]
         less = 1 - np.square(values - fitted).sum() / np.square(within).sum()
-        assert found.unique[factor] == pytest.approx(expected - less, abs=1e-9)
+        assert effects.unique[factor] == pytest.approx(expected - less, abs=1e-9)
         place += count
-    assert found.alone[0] == pytest.approx(found.explained - found.unique[1], abs=1e-9)
+    assert effects.alone[0] == pytest.approx(effects.explained - effects.unique[1], abs=1e-9)
 
 
 def test_intervals_are_those_of_resampled_documents():
     codes, document = drawn(15)
     values = np.random.default_rng(1).normal(size=len(document)) + codes[:, 0]
     sums = ClassSums(codes, [3, 2], document)
-    found = sums.effects(values, **BOOTSTRAP)
+    effects = sums.effects(values, **BOOTSTRAP)
     for level in range(3):
         chosen = codes[:, 0] == level
         parts = (np.bincount(document, weights, 15) for weights in (values * chosen, chosen))
         expected = ratio_bootstrap(*parts, 200, 0.9, 2)
-        assert found.mean.low[level] == pytest.approx(expected.low)
-        assert found.mean.high[level] == pytest.approx(expected.high)
+        assert effects.mean.low[level] == pytest.approx(expected.low)
+        assert effects.mean.high[level] == pytest.approx(expected.high)
     # One document three times, one never: as if it had been written out.
     weights = np.ones(15)
     weights[[3, 7]] = 3, 0
     drawn_documents = np.repeat(np.arange(15), weights.astype(int))  # [resampled]
-    rows = [np.flatnonzero(document == one) for one in drawn_documents]
+    rows = [np.flatnonzero(document == number) for number in drawn_documents]
     copies = np.repeat(np.arange(len(rows)), [len(own) for own in rows])
     rows = np.concatenate(rows)
     written_out = ClassSums(codes[rows], [3, 2], copies).effects(values[rows], **BOOTSTRAP)
@@ -174,11 +174,11 @@ def test_a_class_is_not_blamed_for_what_it_shares_with_another_or_for_its_docume
     generator = np.random.default_rng(5)
     # The first factor's classes cost 0, 1 and 2; the second's nothing. Documents differ widely.
     values = codes[:, 0] + 9 * np.sin(document) + generator.normal(scale=0.3, size=len(document))
-    found = ClassSums(codes, [3, 2], document).effects(values, **BOOTSTRAP)
-    raw, adjusted = np.diff(found.mean.value[3:])[0], np.diff(found.adjusted.value[3:])[0]
+    effects = ClassSums(codes, [3, 2], document).effects(values, **BOOTSTRAP)
+    raw, adjusted = np.diff(effects.mean.value[3:])[0], np.diff(effects.adjusted.value[3:])[0]
     assert raw > 0.4 and abs(adjusted) < 0.1
-    np.testing.assert_allclose(np.diff(found.adjusted.value[:3]), 1, atol=0.1)
-    assert found.explained > 0.8 and found.unique[0] > 0.5 > 0.01 > found.unique[1]
+    np.testing.assert_allclose(np.diff(effects.adjusted.value[:3]), 1, atol=0.1)
+    assert effects.explained > 0.8 and effects.unique[0] > 0.5 > 0.01 > effects.unique[1]
     order = permuted_within(document, generator)
     permuted = ClassSums(codes[order], [3, 2], document).effects(values, **BOOTSTRAP)
     assert permuted.explained < 0.02
@@ -192,9 +192,11 @@ def test_a_class_of_few_documents_is_not_spoken_of():
     codes[first[: FEWEST - 1], 0] = 2
     sums = ClassSums(codes, [3, 2], document)
     assert sums.known.tolist() == [True, True, False, True, True]
-    found = sums.effects(np.ones(len(document)), **BOOTSTRAP)
-    assert np.isnan(found.adjusted.low[2]) and np.isfinite(found.adjusted.low[[0, 1, 3, 4]]).all()
-    assert found.explained == 0
+    effects = sums.effects(np.ones(len(document)), **BOOTSTRAP)
+    assert (
+        np.isnan(effects.adjusted.low[2]) and np.isfinite(effects.adjusted.low[[0, 1, 3, 4]]).all()
+    )
+    assert effects.explained == 0
     with pytest.raises(ValueError, match="none of its factor's"):
         ClassSums(codes, [2, 2], document)
 
@@ -228,13 +230,13 @@ def job(family: str = "gpt2", **changed) -> step.Job:
 def test_surprisal_is_of_a_trigram_that_saw_other_documents():
     generator = np.random.default_rng(0)
     ids = [generator.integers(0, 6, n) for n in (9, 7, 1, 8, 12)]
-    found = step.surprisals(ids, list(range(5)), 6)
-    assert [len(one) for one in found] == [8, 6, 0, 7, 11]
+    surprisals = step.surprisals(ids, list(range(5)), 6)
+    assert [len(values) for values in surprisals] == [8, 6, 0, 7, 11]
     odd = KneserNey(np.concatenate(ids[1::2]), [7, 8], 6, 3)
-    np.testing.assert_allclose(found[4], odd.token_nll(ids[4], [12]))
+    np.testing.assert_allclose(surprisals[4], odd.token_nll(ids[4], [12]))
     even = KneserNey(np.concatenate(ids[::2]), [9, 1, 12], 6, 3)
-    np.testing.assert_allclose(found[3], even.token_nll(ids[3], [8]))
-    np.testing.assert_array_equal(step.surprisals(ids, [4], 6)[0], found[4])
+    np.testing.assert_allclose(surprisals[3], even.token_nll(ids[3], [8]))
+    np.testing.assert_array_equal(step.surprisals(ids, [4], 6)[0], surprisals[4])
 
 
 def test_costs_are_differences_of_the_library_s_losses(tmp_path):
@@ -255,21 +257,21 @@ def test_costs_are_differences_of_the_library_s_losses(tmp_path):
     cost = losses["zero"] - losses["intact"]
     assert result["documents"] == len(TEXTS) and result["tokens"] == len(cost)
     assert result["intact"]["value"] == pytest.approx(losses["intact"].mean(), abs=1e-5)
-    assert [one["condition"] for one in result["conditions"]] == [*CONDITIONS][1:]
+    assert [condition["condition"] for condition in result["conditions"]] == [*CONDITIONS][1:]
     zero = result["conditions"][0]
     assert zero["delta_nll"]["value"] == pytest.approx(cost.mean(), abs=1e-5)
-    words = {one["class"]: one for one in zero["factors"][0]["classes"]}
+    words = {level["class"]: level for level in zero["factors"][0]["classes"]}
     # One token a word: here the last words of sentences hold their full stops.
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     known = np.array([w.strip(".") in ENGLISH_STOP_WORDS for text in TEXTS for w in text.split()])
-    # "b" and "c" are words of content, "a" is none.
+    # "b" and "c" are content words, "a" is not.
     for name, chosen in (("function word", known), ("content word", ~known)):
         assert words[name]["tokens"] == chosen.sum()
         assert words[name]["mean"]["value"] == pytest.approx(cost[chosen].mean(), abs=1e-5)
     assert words["punctuation"]["mean"] is None and words["punctuation"]["tokens"] == 0
     seen = np.concatenate([last_seen(ids)[1:] for ids in tokens.ids])
-    by_age = {one["class"]: one for one in zero["factors"][1]["classes"]}
+    by_age = {level["class"]: level for level in zero["factors"][1]["classes"]}
     assert by_age["never"]["tokens"] == (seen == NEVER).sum()
     recent = (seen > 0) & (seen < 5)
     assert by_age["1 to 4 tokens ago"]["mean"]["value"] == pytest.approx(
@@ -278,10 +280,12 @@ def test_costs_are_differences_of_the_library_s_losses(tmp_path):
     alike = step.results(
         job(), np.zeros((9, 5), int), np.repeat(range(3), 3), np.ones((9, len(CONDITIONS)))
     )
-    entries = [one for f in alike["conditions"][0]["factors"] for one in f["classes"]]
-    assert {one["share"] for one in entries} == {None}, "nothing is lost, of which to have a share"
+    entries = [level for f in alike["conditions"][0]["factors"] for level in f["classes"]]
+    assert {level["share"] for level in entries} == {None}, (
+        "nothing is lost, of which to have a share"
+    )
     for factor in zero["factors"]:
-        assert sum(one["tokens"] for one in factor["classes"]) == len(cost)
+        assert sum(level["tokens"] for level in factor["classes"]) == len(cost)
     assert zero["explained"] > zero["permuted"] > 0
     assert [len(f["classes"]) for f in zero["factors"]] == [len(c) for c in step.FACTORS.values()]
 
@@ -303,41 +307,41 @@ def test_documents_are_cut_and_left_out(tmp_path):
 def test_what_cannot_be_measured_says_why(tmp_path, changed, reason):
     tokens, _ = write_text(tmp_path, TEXTS)
     network = load(saved("gpt2", tmp_path / "model"), "gpt2")
-    made = step.measure(job(**changed), network, tokens, TEXTS, {})
-    assert made["status"] == "not run" and made["reason"] == reason
+    result = step.measure(job(**changed), network, tokens, TEXTS, {})
+    assert result["status"] == "not run" and result["reason"] == reason
 
 
 def test_numbers_of_classes():
     specs = dict.fromkeys(("intact", "zero", "zero_closed"))
-    one = made_up.token_classes("smollm2", "reviews", specs)
-    zero = one["conditions"][0]
+    measurement = made_up.token_classes("smollm2", "reviews", specs)
+    zero = measurement["conditions"][0]
     zero["factors"][0]["classes"][0]["adjusted"] = made_up.estimate(0.7)
     zero["factors"][0]["classes"][3]["mean"] = None
-    found = numbers.token_classes(one)
-    assert set(found) == set(numbers.TOKEN_CLASSES)
-    assert found["zero.punctuation.adjusted"].value == 0.7
-    assert found["zero.never.mean"].value == zero["factors"][1]["classes"][0]["mean"]["value"]
-    assert found["zero_closed.delta_nll"].value == pytest.approx(0.2)
-    assert found["zero.explained"].value == 0.03
-    assert "too few documents" in found["zero.continuation.mean"].reason
-    assert "does not evaluate" in found["zero_fitted.content.share"].reason
+    named = numbers.token_classes(measurement)
+    assert set(named) == set(numbers.TOKEN_CLASSES)
+    assert named["zero.punctuation.adjusted"].value == 0.7
+    assert named["zero.never.mean"].value == zero["factors"][1]["classes"][0]["mean"]["value"]
+    assert named["zero_closed.delta_nll"].value == pytest.approx(0.2)
+    assert named["zero.explained"].value == 0.03
+    assert "too few documents" in named["zero.continuation.mean"].reason
+    assert "does not evaluate" in named["zero_fitted.content.share"].reason
     factors = {name: set(classes) for name, classes in step.FACTORS.items()}
     assert all(level in factors[factor] for factor, level in numbers.CLASSES.values())
 
 
 def test_the_figure_shows_both_means():
     specs = dict.fromkeys(("intact", "zero"))
-    one = made_up.token_classes("smollm2", "sample_reviews", specs)
+    first = made_up.token_classes("smollm2", "sample_reviews", specs)
     other = made_up.token_classes("decoder", "sample_reviews", specs)
     third = made_up.token_classes("decoder_1", "sample_reviews", specs)
-    one["conditions"][0]["factors"][1]["classes"][4] |= {"mean": None, "adjusted": None}
-    drawn = figure.draw([other, one, third], SECTIONS.token_classes, STYLE)
+    first["conditions"][0]["factors"][1]["classes"][4] |= {"mean": None, "adjusted": None}
+    drawn = figure.draw([other, first, third], SECTIONS.token_classes, STYLE)
     named = [display(name) for name in ("decoder", "smollm2")]
     assert [axes.get_title().split("\n")[0] for axes in drawn.axes] == named
-    levels = [level for factor in one["conditions"][0]["factors"] for level in factor["classes"]]
+    levels = [level for factor in first["conditions"][0]["factors"] for level in factor["classes"]]
     for key, label in (("mean", "as it is"), ("adjusted", "adjusted")):
         shown = [line.get_xdata()[0] for line in drawn.axes[1].lines if line.get_label() == label]
         assert shown == [level[key]["value"] for level in levels if level[key]]
-    nothing = {**one, "status": "not run", "reason": "no language-model head"}
+    nothing = {**first, "status": "not run", "reason": "no language-model head"}
     drawn = figure.draw([nothing], SECTIONS.token_classes, STYLE)
-    assert "no language-model head" in " ".join(one.get_text() for one in texts(drawn))
+    assert "no language-model head" in " ".join(text.get_text() for text in texts(drawn))

@@ -171,16 +171,16 @@ def test_the_step_tokenizes_the_documents_that_are_evaluated(options, bpe):
 
 def test_the_step_keeps_what_is_current(options, monkeypatch, capsys):
     step.main(**options)
-    made = []
-    monkeypatch.setattr(step, "tokenize", lambda *given: made.append(given[3]) or tokenize(*given))
+    cuts = []
+    monkeypatch.setattr(step, "tokenize", lambda *given: cuts.append(given[3]) or tokenize(*given))
     step.main(**options)
-    assert made == []
+    assert cuts == []
     write_job(options["config"], longest=7)
     step.main(**options)
-    assert made == [7]  # the other text is the same
+    assert cuts == [7]  # the other text is the same
     flip(options["output"] / "reviews.parquet")
     step.main(**options)
-    assert made == [7, 5] and "it was altered" in capsys.readouterr().err
+    assert cuts == [7, 5] and "it was altered" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("module", ["tokenize", "training_tokens"])

@@ -1,4 +1,4 @@
-"""Tokenizers: their codes can be read back, their bits are those by hand, runs can be resumed."""
+"""Tokenizers: codes can be read back, bits are those by hand, runs can be resumed."""
 
 from __future__ import annotations
 
@@ -90,9 +90,9 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @pytest.fixture(scope="module")
 def tokenizers():
     return {
-        (kind, name): train_tokenizer(kind, some[:24], 640)
+        (kind, name): train_tokenizer(kind, documents[:24], 640)
         for kind in KINDS
-        for name, some in (("english", ENGLISH), ("kana", KANA))
+        for name, documents in (("english", ENGLISH), ("kana", KANA))
     }
 
 
@@ -125,18 +125,18 @@ def test_bits_of_a_uniform_guess_by_hand(text, vocabulary):
 
 
 @given(st.lists(TEXT, min_size=1), st.integers(0, 100))
-def test_fertility_by_brute_force(some, tokens):
+def test_fertility_by_brute_force(documents, tokens):
     words = characters = size = 0
-    for text in some:
+    for text in documents:
         words += len([word for word in text.split() if word])
         for character in text:
             characters += 1
             size += len(character.encode())
     if not words:
         with pytest.raises(ValueError, match="word"):
-            measures.fertility(tokens, some)
+            measures.fertility(tokens, documents)
         return
-    assert measures.fertility(tokens, some) == {
+    assert measures.fertility(tokens, documents) == {
         "per_word": tokens / words,
         "per_character": tokens / characters,
         "per_byte": tokens / size,
@@ -150,15 +150,19 @@ def test_byte_offsets_by_brute_force(text):
 
 
 @given(st.lists(TEXT, min_size=1))
-def test_a_change_is_counted_by_characters_and_documents(some):
-    changed = [unicodedata.normalize("NFKC", text) for text in some]
-    found = measures.change(some, changed)
-    assert found["documents"] == np.mean([a != b for a, b in zip(some, changed, strict=True)])
-    joined = "".join(some)
+def test_a_change_is_counted_by_characters_and_documents(documents):
+    changed = [unicodedata.normalize("NFKC", text) for text in documents]
+    shares = measures.change(documents, changed)
+    assert shares["documents"] == np.mean([a != b for a, b in zip(documents, changed, strict=True)])
+    joined = "".join(documents)
     alone = [unicodedata.normalize("NFKC", c) != c for c in joined]
-    if found["documents"]:
-        assert found["characters"] == pytest.approx(np.mean(alone))
-    assert measures.change(some, some) == {"documents": 0.0, "characters": 0.0, "bytes": 1.0}
+    if shares["documents"]:
+        assert shares["characters"] == pytest.approx(np.mean(alone))
+    assert measures.change(documents, documents) == {
+        "documents": 0.0,
+        "characters": 0.0,
+        "bytes": 1.0,
+    }
 
 
 @given(st.lists(st.sampled_from("AaＡａｱアｲイ１1Z"), min_size=1))
@@ -193,52 +197,54 @@ def test_what_has_no_measure_is_refused(call, message):
 @settings(deadline=None, max_examples=60)
 @given(text=TEXT)
 def test_nothing_is_lost_but_what_is_not_known(tokenizers, text):
-    """The tokens and the spelled pieces give back any text; those of bytes alone do."""
+    """Tokens and spelled pieces give back any text; tokens of bytes do so alone."""
     for (kind, _), tokenizer in tokenizers.items():
         encoding = tokenizer.encode(text)
         assert rebuild(tokenizer, text, encoding) == text, kind
-        found = tokenize(tokenizer, [text], 16, decode=True)
-        assert found.rebuilt == 1
+        tokenized = tokenize(tokenizer, [text], 16, decode=True)
+        assert tokenized.rebuilt == 1
         if kind == "bpe":
-            assert found.exact == 1 and not found.unknown_bytes
-        if kind != "bpe" and not found.unknown_bytes:
-            assert found.exact == 1
+            assert tokenized.exact == 1 and not tokenized.unknown_bytes
+        if kind != "bpe" and not tokenized.unknown_bytes:
+            assert tokenized.exact == 1
         # What is known and what is spelled make up all bytes.
         unknown = tokenizer.token_to_id(UNKNOWN)
         known = [token for token in encoding.ids if token != unknown]
         entries = [tokenizer.decode([token], skip_special_tokens=False) for token in known]
         if kind != "bpe":
-            size = len("".join(entries).encode()) + sum(found.unknown_bytes)
+            size = len("".join(entries).encode()) + sum(tokenized.unknown_bytes)
             assert size == len(text.encode())
 
 
 @pytest.mark.parametrize("name", ["english", "kana"])
 def test_segments_are_cut_at_the_same_bytes_for_all_kinds(tokenizers, name):
-    some, size = (ENGLISH if name == "english" else KANA)[30:34], 48
-    counts = [-(-len(text.encode()) // size) for text in some]
+    documents, size = (ENGLISH if name == "english" else KANA)[30:34], 48
+    counts = [-(-len(text.encode()) // size) for text in documents]
     for kind in KINDS:
         tokenizer = tokenizers[kind, name]
         end = tokenizer.token_to_id(END_OF_TEXT)
-        found = tokenize(tokenizer, some, size)
-        assert len(found.segments) == len(found.contexts) == sum(counts)
+        tokenized = tokenize(tokenizer, documents, size)
+        assert len(tokenized.segments) == len(tokenized.contexts) == sum(counts)
         first = 0
-        for text, count in zip(some, counts, strict=True):
+        for text, count in zip(documents, counts, strict=True):
             encoding = tokenizer.encode(text)
-            own = found.segments[first : first + count]
+            own = tokenized.segments[first : first + count]
             joined = np.concatenate(own).tolist()
             assert joined == [*encoding.ids, end]
             # Each segment follows what stands before it.
             before = np.cumsum([0, *map(len, own[:-1])])
             stream = [end, *joined]
-            assert found.contexts[first : first + count] == [stream[place] for place in before]
+            assert tokenized.contexts[first : first + count] == [stream[place] for place in before]
             # By brute force: the bytes before a token say where it is.
             place = [len(text[:start].encode()) // size for start, _ in encoding.offsets]
             assert [n for n, part in enumerate(own[:-1]) for _ in part] == [
                 n for n in place if n < count - 1
             ]
             first += count
-    assert step.segment_bytes(some, size).sum() == sum(len(text.encode()) for text in some)
-    assert len(step.segment_bytes(some, size)) == sum(counts)
+    assert step.segment_bytes(documents, size).sum() == sum(
+        len(text.encode()) for text in documents
+    )
+    assert len(step.segment_bytes(documents, size)) == sum(counts)
 
 
 def test_segments_hold_no_more_tokens_than_the_model_has_positions(tokenizers):
@@ -264,8 +270,8 @@ def test_nfkc_makes_one_entry_of_two_widths():
 
 
 def test_a_mark_that_pieces_use_for_the_space_is_counted_as_lost(tokenizers):
-    found = tokenize(tokenizers["unigram", "english"], ["a ▁ b"], 16, decode=True)
-    assert found.rebuilt == found.exact == 0
+    tokenized = tokenize(tokenizers["unigram", "english"], ["a ▁ b"], 16, decode=True)
+    assert tokenized.rebuilt == tokenized.exact == 0
 
 
 def test_words_and_characters_are_the_frequent_ones():
@@ -273,8 +279,8 @@ def test_words_and_characters_are_the_frequent_ones():
     # Beside the end and the unknown: " bb" comes four times, "a" twice, the others once.
     entries = whole_entries(tokenizer)
     assert entries[:2] == [" bb", "a"] and len(entries) == 3
-    found = tokenize(tokenizer, [" bbb bb"], 300)
-    assert found.count == 2 and found.unknown_bytes == [4]
+    tokenized = tokenize(tokenizer, [" bbb bb"], 300)
+    assert tokenized.count == 2 and tokenized.unknown_bytes == [4]
 
 
 def test_a_unigram_model_without_room_for_all_characters_is_refused():
@@ -305,41 +311,41 @@ def test_tokenizers_are_the_same_in_every_process(tokenizers):
 
 def test_losses_are_those_of_every_token_by_itself(tokenizers):
     tokenizer = tokenizers["bpe", "english"]
-    found = tokenize(tokenizer, ENGLISH[30:33], SMALL.context_bytes)
+    tokenized = tokenize(tokenizer, ENGLISH[30:33], SMALL.context_bytes)
     network = language_model(SMALL, tokenizer.get_vocab_size(), 0).eval()
     by_hand = 0.0
     with torch.inference_mode():
-        for context, segment in zip(found.contexts, found.segments, strict=True):
+        for context, segment in zip(tokenized.contexts, tokenized.segments, strict=True):
             stream = [context, *segment.tolist()]
             for place in range(1, len(stream)):
                 logits = network(torch.tensor([stream[:place]])).logits[0, -1].double()
                 by_hand -= float(torch.log_softmax(logits, -1)[stream[place]])
     for batch in (1, 5, 64):
-        assert summed_nll(network, found, "cpu", batch) == pytest.approx(by_hand, rel=1e-5)
+        assert summed_nll(network, tokenized, "cpu", batch) == pytest.approx(by_hand, rel=1e-5)
 
 
 def test_a_model_that_knows_nothing_costs_a_uniform_guess(tokenizers):
     for (kind, name), tokenizer in tokenizers.items():
-        some = (ENGLISH if name == "english" else KANA)[30:32]
-        found, vocabulary = (
-            tokenize(tokenizer, some, SMALL.context_bytes),
+        documents = (ENGLISH if name == "english" else KANA)[30:32]
+        tokenized, vocabulary = (
+            tokenize(tokenizer, documents, SMALL.context_bytes),
             tokenizer.get_vocab_size(),
         )
         network = language_model(SMALL, vocabulary, 0).eval()
         with torch.no_grad():
             network.get_input_embeddings().weight.zero_()
         # Every token of the texts and each text's end.
-        expected = (found.count + 2) * math.log(vocabulary)
-        assert summed_nll(network, found, "cpu", 8) == pytest.approx(expected, rel=1e-5), kind
+        expected = (tokenized.count + 2) * math.log(vocabulary)
+        assert summed_nll(network, tokenized, "cpu", 8) == pytest.approx(expected, rel=1e-5), kind
 
 
 def test_segments_without_a_token_cost_nothing_and_can_be_learned_from(tokenizers):
     tokenizer = tokenizers["whitespace", "kana"]
-    found = tokenize(tokenizer, KANA[30:31], 16)
-    empty = [row for row, segment in enumerate(found.segments) if not len(segment)]
+    tokenized = tokenize(tokenizer, KANA[30:31], 16)
+    empty = [row for row, segment in enumerate(tokenized.segments) if not len(segment)]
     assert len(empty) > 5
     network = language_model(SMALL, tokenizer.get_vocab_size(), 0)
-    total, count = nll(network, found, empty, "cpu")
+    total, count = nll(network, tokenized, empty, "cpu")
     (total / max(1, count)).backward()
     assert float(total.detach()) == 0 and count == 0
     assert all(torch.isfinite(p.grad).all() for p in network.parameters() if p.grad is not None)
@@ -362,7 +368,7 @@ SEARCH = SMALL.model_copy(
 
 @pytest.fixture(scope="module")
 def segments(tokenizers):
-    """A tokenizer, and segments that are learned from and that choose."""
+    """A tokenizer, and segments to learn from and to choose by."""
     tokenizer, size = tokenizers["bpe", "english"], SEARCH.context_bytes
     return (
         tokenizer,
@@ -387,7 +393,7 @@ def whole(segments, tmp_path_factory):
     """Each rate's training from beginning to end, by the loop that all experiments share."""
     tokenizer, training, validation = segments
     utf8_bytes = sum(len(text.encode()) for text in ENGLISH[24:28])
-    found = {}
+    by_rate = {}
     for rate in SEARCH.rates:
         network = language_model(SEARCH, tokenizer.get_vocab_size(), 3)
 
@@ -395,7 +401,7 @@ def whole(segments, tmp_path_factory):
             total, count = nll(network, training, rows.tolist(), "cpu")
             return total / count
 
-        found[rate] = network, fit(
+        by_rate[rate] = network, fit(
             network, loss, len(training.segments),
             lambda network=network: (
                 bits_per_byte(network, validation, utf8_bytes, "cpu")["total"]
@@ -403,23 +409,23 @@ def whole(segments, tmp_path_factory):
             SEARCH.optimization.model_copy(update={"learning_rate": rate}), 3,
             Checkpoint(tmp_path_factory.mktemp("whole") / "c.pt", ""),
         )  # fmt: skip
-    return found
+    return by_rate
 
 
 def test_validation_chooses_the_rate_and_the_step(segments, whole, tmp_path):
-    found = chosen(segments, tmp_path)
+    choice = chosen(segments, tmp_path)
     # A hundredth of the rate learns nothing in four steps, and three hundred times it does harm.
-    assert found.rate == SEARCH.rates[1] == 3e-3
+    assert choice.rate == SEARCH.rates[1] == 3e-3
     for rate, (_, fitted) in whole.items():
         first = [row["validation_loss"] for row in fitted.curve if row["step"] <= 4]
-        assert len(first) == 2 and found.tried[rate] == min(first)
-    network, fitted = whole[found.rate]
+        assert len(first) == 2 and choice.tried[rate] == min(first)
+    network, fitted = whole[choice.rate]
     # Going on after the first steps is the same as never having stopped.
-    assert vars(found.fitted) == vars(fitted)
-    assert found.fitted.loss == min(row["validation_loss"] for row in fitted.curve)
+    assert vars(choice.fitted) == vars(fitted)
+    assert choice.fitted.loss == min(row["validation_loss"] for row in fitted.curve)
     for name, value in network.state_dict().items():
-        assert torch.equal(value, found.network.state_dict()[name]), name
-    record = found.as_json()
+        assert torch.equal(value, choice.network.state_dict()[name]), name
+    record = choice.as_json()
     assert record["bits_per_byte"] == fitted.loss and record["best_step"] == fitted.step
     assert [row["step"] for row in record["curve"]] == [2, 4, 6, 8, 10, 12]
     assert record["flat"] == (record["fall"] < 0.01)
@@ -438,11 +444,11 @@ def test_a_killed_choice_ends_with_the_same_bits(segments, whole, tmp_path, kill
         chosen(segments, tmp_path, dying)
     assert told == list(range(1, killed_at + 1))
     told.clear()
-    found = chosen(segments, tmp_path, lambda number, loss: told.append(number))
+    choice = chosen(segments, tmp_path, lambda number, loss: told.append(number))
     # Rates that were tried are not tried again: no more than a rate's four steps are repeated.
     assert killed_at - 4 < told[0] <= killed_at and told[-1] == SEARCH.steps == 20
-    assert vars(found.fitted) == vars(whole[3e-3][1])
-    assert found.tried == chosen(segments, tmp_path / "other").tried
+    assert vars(choice.fitted) == vars(whole[3e-3][1])
+    assert choice.tried == chosen(segments, tmp_path / "other").tried
 
 
 def test_a_rate_that_diverges_is_not_chosen(segments, tmp_path):
@@ -451,10 +457,10 @@ def test_a_rate_that_diverges_is_not_chosen(segments, tmp_path):
     )
     with pytest.raises(ArtifactError, match=r"diverged: lower optimization\.learning_rate"):
         chosen(segments, tmp_path / "all", parameters=wild)
-    one = wild.model_copy(update={"rate_factors": [1.0, 1e-33]})
-    found = chosen(segments, tmp_path / "one", parameters=one)
-    assert found.rate == pytest.approx(1e-3)
-    assert [row["bits_per_byte"] is None for row in found.as_json()["tried"]] == [True, False]
+    mixed = wild.model_copy(update={"rate_factors": [1.0, 1e-33]})
+    choice = chosen(segments, tmp_path / "one", parameters=mixed)
+    assert choice.rate == pytest.approx(1e-3)
+    assert [row["bits_per_byte"] is None for row in choice.as_json()["tried"]] == [True, False]
 
 
 def test_the_late_fall_by_hand():
@@ -493,7 +499,7 @@ def job(tmp_path_factory):
     """Documents of two data sets, and the config of their trials."""
     folder = tmp_path_factory.mktemp("tokenizers")
     texts = {}
-    for name, some, form in (("english", ENGLISH, "NFKC"), ("kana", KANA, "none")):
+    for name, corpus, form in (("english", ENGLISH, "NFKC"), ("kana", KANA, "none")):
         content = Content(format="imdb", text=Text(line_breaks="newline", normalization=form))
         documents = (
             {
@@ -501,7 +507,7 @@ def job(tmp_path_factory):
                 "split": "train" if row < 30 else "test",
                 "text": unicodedata.normalize("NFKC", text) if form == "NFKC" else text,
             }
-            for row, text in enumerate(some)
+            for row, text in enumerate(corpus)
         )
         write_documents(documents, folder / f"{name}.parquet", content, {})
         texts[name] = {
@@ -535,7 +541,7 @@ def measured(files):
 
 
 def test_nothing_is_run_twice(files):
-    variants = [tuple(one["variant"].values()) for one in files[0]["trials"]]
+    variants = [tuple(trial["variant"].values()) for trial in files[0]["trials"]]
     assert variants == [
         *(("english", "none", kind) for kind in KINDS),
         *(("kana", form, kind) for form in ("none", "NFKC") for kind in KINDS),
@@ -546,20 +552,21 @@ def test_all_tokenizers_are_compared_on_the_same_bytes(files):
     for file in files:
         for name in ("english", "kana"):
             for form in ("none", "NFKC"):
-                some = [
-                    one
-                    for one in file["trials"]
-                    if one["variant"]["dataset"] == name and one["variant"]["normalization"] == form
+                trials = [
+                    trial
+                    for trial in file["trials"]
+                    if trial["variant"]["dataset"] == name
+                    and trial["variant"]["normalization"] == form
                 ]
-                assert len({one["training_bytes"] for one in some}) <= 1
-                assert len({one["facts"]["body_parameters"] for one in some}) <= 1
-                assert len({json.dumps(one["facts"]["test"]) for one in some}) <= 1
-                for one in some:
-                    bits, facts = one["bits_per_byte"], one["facts"]
+                assert len({trial["training_bytes"] for trial in trials}) <= 1
+                assert len({trial["facts"]["body_parameters"] for trial in trials}) <= 1
+                assert len({json.dumps(trial["facts"]["test"]) for trial in trials}) <= 1
+                for trial in trials:
+                    bits, facts = trial["bits_per_byte"], trial["facts"]
                     # A few steps are enough where there are few tokens.
-                    if one["variant"]["kind"] == "character":
+                    if trial["variant"]["kind"] == "character":
                         assert bits["total"] < facts["uniform_bits_per_byte"]
-                    own = one["bits_per_original_byte"]["total"]
+                    own = trial["bits_per_original_byte"]["total"]
                     assert own == pytest.approx(bits["total"] * facts["changed"]["bytes"])
                     assert (own == bits["total"]) == (form == "none")
 
@@ -588,18 +595,18 @@ def test_test_documents_have_no_say_in_what_is_chosen(job, files, tmp_path):
 
 def test_no_document_is_in_two_parts(job):
     config = json.loads((job / "config.json").read_text())
-    one = step.TokenizersJob(**config)
+    parsed = step.TokenizersJob(**config)
     paths = {name: job / f"{name}.parquet" for name in ("english", "kana")}
-    for variant in step.variants(one):
-        corpus = step.read_corpus(one, paths, variant)
+    for variant in step.variants(parsed):
+        corpus = step.read_corpus(parsed, paths, variant)
         parts = [set(part) for part in (corpus.training, corpus.validation, corpus.test)]
         assert [len(part) for part in parts] == [24, 4, 6]
         assert len(set().union(*parts)) == 34
 
 
 def test_facts_are_those_of_the_kinds(files):
-    for one in files[0]["trials"]:
-        facts, kind = one["facts"], one["variant"]["kind"]
+    for trial in files[0]["trials"]:
+        facts, kind = trial["facts"], trial["variant"]["kind"]
         assert facts["rebuilt"] == 1 and facts["vocabulary"] <= SMALL.vocabulary_size
         assert facts["embedding_parameters"] == facts["vocabulary"] * SMALL.d_model
         if kind == "bpe":
@@ -609,9 +616,9 @@ def test_facts_are_those_of_the_kinds(files):
         if kind == "whitespace":
             lines = facts["fertility"]["per_word"]
             assert 1 <= lines < 2
-            if one["variant"]["dataset"] == "kana":
+            if trial["variant"]["dataset"] == "kana":
                 assert facts["round_trip"] == 0 and facts["unknown"]["bytes"] > 0.9
-        is_changed = one["variant"]["normalization"] == "NFKC"
+        is_changed = trial["variant"]["normalization"] == "NFKC"
         assert (facts["changed"]["documents"] > 0.3) == is_changed
         if is_changed:
             assert facts["merged_by_nfkc"] == 0
@@ -646,27 +653,27 @@ def test_a_killed_seed_ends_with_the_same_file(job, files, monkeypatch):
 def test_the_summary_is_arithmetic_over_seeds(files, measured):
     assert len(measured["tokenizers"]) == 12
     totals = {
-        tuple(one["variant"].values()): [
-            next(t for t in file["trials"] if t["variant"] == one["variant"])[
+        tuple(trial["variant"].values()): [
+            next(t for t in file["trials"] if t["variant"] == trial["variant"])[
                 "bits_per_original_byte"
             ]["total"]
             for file in files
         ]
-        for one in files[0]["trials"]
+        for trial in files[0]["trials"]
     }
-    for one in measured["tokenizers"]:
-        key = one["dataset"], one["normalization"], one["kind"]
-        assert one["bits_per_original_byte"]["total"]["values"] == totals[key]
-        assert one["bits_per_original_byte"]["total"]["value"] == pytest.approx(
+    for entry in measured["tokenizers"]:
+        key = entry["dataset"], entry["normalization"], entry["kind"]
+        assert entry["bits_per_original_byte"]["total"]["values"] == totals[key]
+        assert entry["bits_per_original_byte"]["total"]["value"] == pytest.approx(
             np.mean(totals[key])
         )
     assert len(measured["differences"]) == 9
-    for one in measured["normalizations"]:
-        ours, theirs = (totals[one["dataset"], form, one["kind"]] for form in ("NFKC", "none"))
-        assert one["bits_per_original_byte"]["values"] == pytest.approx(np.subtract(ours, theirs))
-    assert [one["kind"] for one in measured["normalizations"]] == KINDS
-    for one in measured["differences"]:
-        assert one["reference"] == "bpe" and one["kind"] != "bpe"
+    for entry in measured["normalizations"]:
+        ours, theirs = (totals[entry["dataset"], form, entry["kind"]] for form in ("NFKC", "none"))
+        assert entry["bits_per_original_byte"]["values"] == pytest.approx(np.subtract(ours, theirs))
+    assert [entry["kind"] for entry in measured["normalizations"]] == KINDS
+    for entry in measured["differences"]:
+        assert entry["reference"] == "bpe" and entry["kind"] != "bpe"
 
 
 def test_a_training_ended_if_it_was_not_cut_off(files):
@@ -677,8 +684,8 @@ def test_a_training_ended_if_it_was_not_cut_off(files):
             trial["choice"]["steps"] = most
             ended_file["trials"][number]["choice"]["steps"] = most - 1
     ended[1]["trials"][2]["choice"]["steps"] = most
-    assert [one["ended"] for one in summary.summarise(cut, 0.9)["tokenizers"]] == [0] * 12
-    assert [one["ended"] for one in summary.summarise(ended, 0.9)["tokenizers"]] == [
+    assert [entry["ended"] for entry in summary.summarise(cut, 0.9)["tokenizers"]] == [0] * 12
+    assert [entry["ended"] for entry in summary.summarise(ended, 0.9)["tokenizers"]] == [
         2, 2, 1, *[2] * 9
     ]  # fmt: skip
 
@@ -724,8 +731,8 @@ def test_what_is_missing_is_named(job):
 
 def test_the_figure_shows_the_bits_and_their_intervals(measured):
     sections = synthetic.params_of().figures
-    one = {"measurement": "tokenizers", "run": {}, "status": "measured", **measured}
-    figure = figure_of.draw([one], sections.tokenizers, sections.style)
+    measurement = {"measurement": "tokenizers", "run": {}, "status": "measured", **measured}
+    figure = figure_of.draw([measurement], sections.tokenizers, sections.style)
     check_texts(figure)
     points = [
         line.get_xdata()[0]
@@ -745,9 +752,9 @@ def test_the_figure_shows_the_bits_and_their_intervals(measured):
     more = [{**entry, "dataset": "another_data_set"} for entry in fewer]
     for entries in (fewer, [*measured["tokenizers"], *more]):
         figure = figure_of.draw(
-            [{**one, "tokenizers": entries}], sections.tokenizers, sections.style
+            [{**measurement, "tokenizers": entries}], sections.tokenizers, sections.style
         )
         check_texts(figure)
-    absent = {**one, "status": "not run", "reason": "too large"}
+    absent = {**measurement, "status": "not run", "reason": "too large"}
     figure = figure_of.draw([absent], sections.tokenizers, sections.style)
     assert "too large" in texts(figure)[0].get_text()

@@ -144,13 +144,13 @@ def test_what_is_trained_is_the_library_s_own_model(tmp_path):
     assert set(acts) == {NewGELUActivation}
     assert not any(isinstance(module, NewGELUActivation) for module in ours.modules())
     ids = torch.randint(0, 60, (3, SOURCE.n_positions), generator=torch.Generator().manual_seed(1))
-    found = []
+    results = []
     for model in (ours, library):
         loss = model(ids, labels=ids).loss
         loss.backward()
-        found.append((loss, {name: p.grad for name, p in model.named_parameters()}))
-    torch.testing.assert_close(found[0][0], found[1][0], rtol=1e-6, atol=0)
-    torch.testing.assert_close(found[0][1], found[1][1], rtol=1e-4, atol=1e-7)
+        results.append((loss, {name: p.grad for name, p in model.named_parameters()}))
+    torch.testing.assert_close(results[0][0], results[1][0], rtol=1e-6, atol=0)
+    torch.testing.assert_close(results[0][1], results[1][1], rtol=1e-4, atol=1e-7)
 
 
 def test_a_loss_falls_on_something_learnable(tmp_path):
@@ -169,7 +169,7 @@ def test_a_loss_falls_on_something_learnable(tmp_path):
 
 @pytest.fixture
 def options(tmp_path) -> dict:
-    """Options of the step, for a decoder of the 256 bytes and a few tokens more."""
+    """Options of the step, for a decoder of the 256 bytes and a few more tokens."""
     save_tokenizer(train_bpe(["a b c d"] * 9, 300), tmp_path / "tokenizer")
     rows = np.random.default_rng(0).integers(0, 257, size=(24, 9)).tolist()
     table = pa.table(

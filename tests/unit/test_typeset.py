@@ -85,17 +85,17 @@ def body(document):
 
 
 def shown_where(document, keys):
-    """A document's body without what it shows only where a study has a number that is not there."""
+    """A document's body without what it shows only if a study has a number that is missing."""
     text, end = "", 0
     whole = body(document)
-    for found in re.finditer(r"\\ifmeasured\{([^{}]+)\}", whole):
-        if found[1] in keys or found.start() < end:  # it is shown, or lies in what is not
+    for match in re.finditer(r"\\ifmeasured\{([^{}]+)\}", whole):
+        if match[1] in keys or match.start() < end:  # it is shown, or lies in what is not
             continue
-        depth, last = 0, found.end()
-        while last == found.end() or depth:
+        depth, last = 0, match.end()
+        while last == match.end() or depth:
             depth += {"{": 1, "}": -1}.get(whole[last], 0)
             last += 1
-        text, end = text + whole[end : found.start()], last
+        text, end = text + whole[end : match.start()], last
     return text + whole[end:]
 
 
@@ -106,8 +106,8 @@ def defined(text, command):
 
 def used(text, command, arguments=1):
     """Keys that a document gives a command."""
-    found = re.findall(rf"\\{command}" + r"\{([^{}]+)\}" * arguments, re.sub(r"\n\s*", "", text))
-    return {key for keys in found for key in ([keys] if arguments == 1 else keys)}
+    calls = re.findall(rf"\\{command}" + r"\{([^{}]+)\}" * arguments, re.sub(r"\n\s*", "", text))
+    return {key for keys in calls for key in ([keys] if arguments == 1 else keys)}
 
 
 def asked_by(document, keys=None):
@@ -120,7 +120,7 @@ def asked_by(document, keys=None):
 
 
 def unknown_to(text, document):
-    """Numbers that a document asks for and numbers.tex has not, not even as left out."""
+    """Numbers that a document asks for and numbers.tex lacks, even as left out."""
     absent = defined(text, "posencnotrun")
     had = defined(text, "posencestimate") | defined(text, "posencvalue")
     without = defined(text, "posencabsent")
@@ -187,7 +187,7 @@ def test_documents_show_the_figures_and_tables_that_are_listed(document):
 def test_the_documents_speak_of_the_conditions_that_are_listed():
     """What a study lacks of them is marked in it; the rest need not be there."""
     always = (shown_where(document, ()) for document in DOCUMENTS)
-    text = "".join(re.sub(r"\n\s*", "", one) for one in always)
+    text = "".join(re.sub(r"\n\s*", "", part) for part in always)
     text = re.sub(r"\\recorded\{[^{}]*\}", "", text)
     text += (PAPER / "published.yaml").read_text()
     spoken = set(re.findall(r"\.(\w+)\.conditions\.", text))
@@ -230,31 +230,31 @@ def test_tables_and_captions_say_what_their_own_measurements_are_of(default):
         ("similarity", "decoder", "sample_reviews"): (53, 6262),
     }
 
-    def changed(one):
-        size = sizes.get((one["measurement"], one["run"].get("model"), one["run"].get("dataset")))
-        tokens = "scored_tokens" if one["measurement"] == "conditions" else "tokens"
-        return {**one, "documents": size[0], tokens: size[1]} if size else one
+    def changed(run):
+        size = sizes.get((run["measurement"], run["run"].get("model"), run["run"].get("dataset")))
+        tokens = "scored_tokens" if run["measurement"] == "conditions" else "tokens"
+        return {**run, "documents": size[0], tokens: size[1]} if size else run
 
-    found = dataclasses.replace(default, measurements=[*map(changed, default.measurements)])
+    edited = dataclasses.replace(default, measurements=[*map(changed, default.measurements)])
     said = {(31, 4242): ("conditions", "recovery"), (53, 6161): ("reference",)}
     for (documents, tokens), tables in said.items():
         for name in tables:
-            text = typeset.table_tex(found, name)
+            text = typeset.table_tex(edited, name)
             assert (
                 rf"sample reviews: \num{{{documents}}} documents, \num{{{tokens}}} tokens" in text
             )
     for name, size in {"perplexity": ["53", "6161"], "similarity": ["53", "6262"]}.items():
-        lines = typeset.table_tex(found, name).splitlines()
+        lines = typeset.table_tex(edited, name).splitlines()
         (line,) = (
-            one for one in lines if one.startswith("decoder & sample reviews & no positions")
+            row for row in lines if row.startswith("decoder & sample reviews & no positions")
         )
         assert line.split(" & ")[3:5] == size
     key = "decoder.reviews.zero.conditions"
-    made = collect(found)
-    assert (made[f"{key}.documents"].value, made[f"{key}.tokens"].value) == (31, 4242)
+    collected = collect(edited)
+    assert (collected[f"{key}.documents"].value, collected[f"{key}.tokens"].value) == (31, 4242)
     captions = dict(
         re.findall(
-            r"(?m)^\\posencfigure\{(\w+)\}.*\{(| Documents: .*)\}$", typeset.numbers_tex(found)
+            r"(?m)^\\posencfigure\{(\w+)\}.*\{(| Documents: .*)\}$", typeset.numbers_tex(edited)
         )
     )
     # Each of the models that it shows.
@@ -280,22 +280,22 @@ def test_a_changed_value_changes_the_numbers(tmp_path):
     assert line not in typeset.numbers_tex(before)
     assert line in typeset.numbers_tex(after)
     assert "0.4321" in typeset.table_tex(after, "similarity")
-    found = typeset.metrics(after)["minilm"]["sample_reviews"]["zero"]
-    assert found["similarity"]["last"]["cosine"] == 0.4321
+    metrics = typeset.metrics(after)["minilm"]["sample_reviews"]["zero"]
+    assert metrics["similarity"]["last"]["cosine"] == 0.4321
 
 
 def test_a_role_is_the_first_of_its_kind(default):
-    found = collect(default)
+    collected = collect(default)
     key = "zero.similarity.last.cosine"
-    assert found[f"encoder.reviews.{key}"] == found[f"minilm.sample_reviews.{key}"]
-    assert found[f"decoder.questions.{key}"] == found[f"decoder.sample_questions.{key}"]
-    assert found["decoder.training.parameters"] == Number(943232)
-    assert found["minilm.training.parameters"] == NotRun("minilm is not trained here")
+    assert collected[f"encoder.reviews.{key}"] == collected[f"minilm.sample_reviews.{key}"]
+    assert collected[f"decoder.questions.{key}"] == collected[f"decoder.sample_questions.{key}"]
+    assert collected["decoder.training.parameters"] == Number(943232)
+    assert collected["minilm.training.parameters"] == NotRun("minilm is not trained here")
 
 
 def test_a_model_that_is_not_captured_has_what_is_evaluated_and_nothing_else(tmp_path):
-    found = results(tmp_path, synthetic.EVALUATED)
-    every = collect(found)
+    made_up = results(tmp_path, synthetic.EVALUATED)
+    every = collect(made_up)
     own = {place.measurement for place in every.places.values() if place.called[0] == "gpt2"}
     with_numbers = {*synthetic.OF_MODELS} - {"sample_scores"}  # which is for looking at
     assert own == {
@@ -316,51 +316,51 @@ def test_a_model_that_is_not_captured_has_what_is_evaluated_and_nothing_else(tmp
     assert every["decoder.positions.mae"] == why
     assert isinstance(every["encoder.reviews.zero.similarity.last.cosine"], Number)
     # Of the first decoder, though the role has the name of the second: they are no two seeds.
-    first = entry_of(found, "sample_reviews", "mean", "gpt2")["recovered"]["value"]
+    first = entry_of(made_up, "sample_reviews", "mean", "gpt2")["recovered"]["value"]
     assert every["decoders.reviews.mean.conditions.recovered.mean"].value == first
     assert every["decoders.count"] == Number(1)
     # The heads of several models together are those of captured ones.
     assert isinstance(every["lags.sample_reviews.profile_mean"], Number)
-    assert "positions" not in typeset.metrics(found)["gpt2"]
+    assert "positions" not in typeset.metrics(made_up)["gpt2"]
 
 
 def test_a_model_has_its_title_where_documents_say_what_it_is(tmp_path):
-    found, title = results(tmp_path), "SmolLM2-135M-Instruct (Q4_1)"
+    made_up, title = results(tmp_path), "SmolLM2-135M-Instruct (Q4_1)"
     escaped = cells.escape(title)
-    (row,) = (row for row in study_tables.models_table(found)["rows"] if row[0] == "SmolLM2")
+    (row,) = (row for row in study_tables.models_table(made_up)["rows"] if row[0] == "SmolLM2")
     assert row[-1] == rf"{escaped}, package: llm\_smollm2" and row[3] == "--"
     (entry,) = (
-        one
-        for run in found.of("conditions")
-        if run["run"] == {"model": "smollm2", "dataset": found.study["study"]["datasets"][0]}
-        for one in run["conditions"]
-        if one["condition"] == "intact"
+        condition
+        for run in made_up.of("conditions")
+        if run["run"] == {"model": "smollm2", "dataset": made_up.study["study"]["datasets"][0]}
+        for condition in run["conditions"]
+        if condition["condition"] == "intact"
     )
     assert row[4] == rf"\num{{{len(entry['layers']) - 1}}}"
-    words = typeset.studied(found)
+    words = typeset.studied(made_up)
     assert words["models"] == f"MiniLM, decoder, {escaped}"
 
 
 def test_what_was_not_run_is_marked(tmp_path):
-    found = results(tmp_path, models=["minilm"])
-    text = typeset.numbers_tex(found)
+    made_up = results(tmp_path, models=["minilm"])
+    text = typeset.numbers_tex(made_up)
     key = "decoder.questions.zero.perplexity.perplexity"
     assert rf"\posencnotrun{{{key}}}{{no decoder in this study}}" in text
     key = "minilm.sample_reviews.zero.perplexity.perplexity"
     assert rf"\posencnotrun{{{key}}}{{minilm has no language-model head}}" in text
     assert r"\notrunword: no decoder in this study" in text
-    assert "not run: minilm has no language-model head" in typeset.table_tex(found, "perplexity")
-    assert "no decoder in this study" in typeset.table_tex(found, "published")
-    assert "perplexity" not in typeset.metrics(found)["minilm"]["sample_reviews"]["zero"]
-    assert typeset.plots(found)["perplexity.csv"] == ("run,perplexity,low,high\n")
+    assert "not run: minilm has no language-model head" in typeset.table_tex(made_up, "perplexity")
+    assert "no decoder in this study" in typeset.table_tex(made_up, "published")
+    assert "perplexity" not in typeset.metrics(made_up)["minilm"]["sample_reviews"]["zero"]
+    assert typeset.plots(made_up)["perplexity.csv"] == ("run,perplexity,low,high\n")
 
 
 def test_a_condition_that_the_study_lacks_is_marked(default):
     study = {**default.study, "study": {**default.study["study"], "conditions": ["intact"]}}
     intact = [m for m in default.measurements if m["run"].get("condition") == "intact"]
-    found = collect(dataclasses.replace(default, study=study, measurements=intact))
+    collected = collect(dataclasses.replace(default, study=study, measurements=intact))
     key = "encoder.reviews.zero.similarity.last.cosine"
-    assert found[key] == NotRun("no condition zero in this study")
+    assert collected[key] == NotRun("no condition zero in this study")
 
 
 def test_the_published_table_tells_the_same_model_from_another(default, tmp_path):
@@ -382,8 +382,8 @@ def test_plots_hold_every_layer(default):
         assert [float(row["baseline"]) for row in rows] == [
             layer["baseline"]["value"] for layer in run["layers"]
         ]
-    found = plots["perplexity.csv"].splitlines()
-    assert found[1].startswith("decoder sample_reviews intact,")
+    lines = plots["perplexity.csv"].splitlines()
+    assert lines[1].startswith("decoder sample_reviews intact,")
 
 
 def test_the_order_of_the_inputs_does_not_matter(tmp_path):
@@ -424,8 +424,8 @@ def test_the_step_writes_all_files(tmp_path):
     assert {part: numbers[key][part] for part in estimate} == estimate
     assert float(numbers[key]["shown"]) == pytest.approx(estimate["value"], rel=1e-2)
     assert not any(key.startswith("decoder.reviews.") for key in numbers), "a role, not a name"
-    # Which are 0 but for what float64 rounds: identities of weights, and maps without ReLUs.
-    assert {key for key, one in numbers.items() if "rounding" in one} == {
+    # These are 0 but for float64 rounding: identities of weights, and maps without ReLUs.
+    assert {key for key, entry in numbers.items() if "rounding" in entry} == {
         *(f"{name}.relative.{part}" for name in ("minilm", "decoder")
           for part in ("scores", "trace", "null_weights", "null_spectra")),
         "superposition.affine_gap",
@@ -515,60 +515,62 @@ def entry_of(results, dataset, condition, model="decoder"):
 
 
 def test_numbers_of_evaluated_conditions(default):
-    found = collect(default)
+    collected = collect(default)
     entry = entry_of(default, "sample_reviews", "zero_log_mask")
     for key in ("perplexity", "delta_nll", "recovered", "bits_per_byte"):
-        assert found[f"decoder.reviews.zero_log_mask.conditions.{key}"] == Number(**entry[key])
-    last = found["encoder.questions.shuffle.conditions.last.cosine"]
+        assert collected[f"decoder.reviews.zero_log_mask.conditions.{key}"] == Number(**entry[key])
+    last = collected["encoder.questions.shuffle.conditions.last.cosine"]
     layer = entry_of(default, "sample_questions", "shuffle", "minilm")["layers"][-1]
     assert last == Number(layer["value"], layer["low"], layer["high"])
     key = "encoder.reviews.shuffle.conditions.perplexity"
-    assert found[key] == NotRun("minilm has no language-model head")
+    assert collected[key] == NotRun("minilm has no language-model head")
     key = "decoder.questions.zero_slope.conditions.recovered"
-    assert found[key] == NotRun("nothing is lost without positions")
+    assert collected[key] == NotRun("nothing is lost without positions")
     key = "encoder.reviews.fitted.conditions.last.cosine"
-    assert found[key] == NotRun("fitted is not for minilm")
+    assert collected[key] == NotRun("fitted is not for minilm")
     share = entry_of(default, "sample_reviews", "fitted")["recovered"]["value"]
-    assert found["decoders.count"] == Number(1)
-    assert found["decoders.reviews.fitted.conditions.recovered.mean"] == Number(share)
+    assert collected["decoders.count"] == Number(1)
+    assert collected["decoders.reviews.fitted.conditions.recovered.mean"] == Number(share)
     key = "decoders.reviews.fitted.conditions.recovered.sd"
-    assert found[key] == NotRun("one decoder in this study")
+    assert collected[key] == NotRun("one decoder in this study")
 
 
 def test_numbers_that_belong_to_no_condition(default):
-    found = collect(default)
-    assert found["decoder.reviews.norms.r2.sum.flexible"] == Number(0.31)
-    assert found["decoder.reviews.reference.bigram.perplexity"].value == 72.5
-    assert found["encoder.reviews.reference.bigram.perplexity"] == NotRun("no language-model head")
-    assert found["decoder.masks.slope_zero.slope"] == Number(0.1, decimals=1)
-    assert found["decoder.masks.fitted.parameters"] == Number(368)
-    assert found["decoder.masks.fitted.slope"] == NotRun("the mask fitted has no slope")
+    collected = collect(default)
+    assert collected["decoder.reviews.norms.r2.sum.flexible"] == Number(0.31)
+    assert collected["decoder.reviews.reference.bigram.perplexity"].value == 72.5
+    assert collected["encoder.reviews.reference.bigram.perplexity"] == NotRun(
+        "no language-model head"
+    )
+    assert collected["decoder.masks.slope_zero.slope"] == Number(0.1, decimals=1)
+    assert collected["decoder.masks.fitted.parameters"] == Number(368)
+    assert collected["decoder.masks.fitted.slope"] == NotRun("the mask fitted has no slope")
     (long,) = (m for m in default.of("extrapolation") if m["run"]["model"] == "decoder")
     intact = next(entry for entry in long["conditions"] if entry["condition"] == "intact")
     ends = {bucket["to"]: bucket["nll_per_token"] for bucket in intact["buckets"]}
-    assert found["decoder.long.intact.within"] == Number(**ends[129])
-    assert found["decoder.long.intact.beyond"] == Number(**ends[160])
-    assert found["decoder.long.trained"] == Number(128)
-    assert found["encoder.long.intact.beyond"] == NotRun("no language-model head")
+    assert collected["decoder.long.intact.within"] == Number(**ends[129])
+    assert collected["decoder.long.intact.beyond"] == Number(**ends[160])
+    assert collected["decoder.long.trained"] == Number(128)
+    assert collected["encoder.long.intact.beyond"] == NotRun("no language-model head")
 
 
 def test_several_decoders_have_a_mean_and_a_spread(tmp_path):
-    found = results(tmp_path, "local")
+    made_up = results(tmp_path, "local")
     shares = [
-        entry_of(found, "imdb_local", "fitted", model)["recovered"]["value"]
+        entry_of(made_up, "imdb_local", "fitted", model)["recovered"]["value"]
         for model in ("decoder_imdb", "decoder_imdb_1", "decoder_imdb_2")
     ]
-    made = collect(found)
+    collected = collect(made_up)
     key = "decoders.reviews.fitted.conditions.recovered"
-    assert made["decoders.count"] == Number(3)
-    assert made[f"{key}.mean"].value == pytest.approx(statistics.fmean(shares))
-    assert made[f"{key}.sd"].value == pytest.approx(statistics.stdev(shares))
-    assert made[f"{key}.least"] == Number(min(shares))
+    assert collected["decoders.count"] == Number(3)
+    assert collected[f"{key}.mean"].value == pytest.approx(statistics.fmean(shares))
+    assert collected[f"{key}.sd"].value == pytest.approx(statistics.stdev(shares))
+    assert collected[f"{key}.least"] == Number(min(shares))
     row = row_of(
-        typeset.table_tex(found, "recovery").split("TruthfulQA")[0], cells.display("fitted")
+        typeset.table_tex(made_up, "recovery").split("TruthfulQA")[0], cells.display("fitted")
     )
     assert row[2::2][:3] == [f"{share:.3f}" for share in shares]
-    aligned = entry_of(found, "imdb_local", "fitted", "decoder_imdb_aligned")["recovered"]
+    aligned = entry_of(made_up, "imdb_local", "fitted", "decoder_imdb_aligned")["recovered"]
     assert row[8] == f"{aligned['value']:.3f}"
     assert row[-2:] == [f"{statistics.fmean(shares):.3f}", f"{statistics.stdev(shares):.3f}"]
 
@@ -576,24 +578,24 @@ def test_several_decoders_have_a_mean_and_a_spread(tmp_path):
 def test_what_is_measured_and_absent_has_no_key(default):
     """So that a document that speaks of it fails to build."""
     kept = [m for m in default.measurements if m["measurement"] not in ("conditions", "norms")]
-    found = collect(dataclasses.replace(default, measurements=kept))
+    collected = collect(dataclasses.replace(default, measurements=kept))
     for key in (
         "decoder.reviews.mean.conditions.perplexity",
         "decoders.reviews.mean.conditions.recovered.mean",
         "decoder.reviews.norms.r2.sum.linear",
         "decoder.masks.slope_zero.slope",
     ):
-        assert key not in found
-    assert "decoder.reviews.reference.bigram.perplexity" in found
+        assert key not in collected
+    assert "decoder.reviews.reference.bigram.perplexity" in collected
 
 
 def test_conditions_that_the_study_lacks_are_named_together(default):
     kept = {name: spec for name, spec in default.study["conditions"].items() if name != "mean"}
     study = {**default.study, "conditions": kept}
     assert numbers.missing_roles(study) == ["no conditions mean in this study"]
-    found = collect(dataclasses.replace(default, study=study))
+    collected = collect(dataclasses.replace(default, study=study))
     key = "decoder.reviews.mean.conditions.perplexity"
-    assert found[key] == NotRun("no condition mean in this study")
+    assert collected[key] == NotRun("no condition mean in this study")
 
 
 def test_the_table_of_conditions_has_every_condition_in_its_group(default):
@@ -636,8 +638,8 @@ def test_ranges_of_versions_end_where_a_version_does_otherwise():
             {"version": "4", "status": "not run", "cases": []}, version("5", ["hf_bool"]),
         ]
     }  # fmt: skip
-    found = evaluation_tables.ranges(record, "hf_bool")
-    assert [(one["first"], one["last"]) for one in found] == [("1", "2"), ("5", "5")]
+    ranges = evaluation_tables.ranges(record, "hf_bool")
+    assert [(span["first"], span["last"]) for span in ranges] == [("1", "2"), ("5", "5")]
 
 
 def test_reference_levels_and_norms_are_those_of_the_measurements(default, tmp_path):
@@ -660,14 +662,14 @@ def test_a_null_of_the_same_token_that_is_none_says_why(default):
     )
     first, last = run["layers"][0], run["layers"][-1]
     first["rescaled_same_token"] = None
-    found = numbers_of(run)
-    assert found["embedding.rescaled_same_token"] == NotRun("tokens of one id are all alike")
-    assert found["last.rescaled_same_token"] == Number(**last["rescaled_same_token"])
-    assert found["same_token_share"] == Number(run["same_token_share"])
+    of_run = numbers_of(run)
+    assert of_run["embedding.rescaled_same_token"] == NotRun("tokens of one id are all alike")
+    assert of_run["last.rescaled_same_token"] == Number(**last["rescaled_same_token"])
+    assert of_run["same_token_share"] == Number(run["same_token_share"])
     run["same_token_share"], last["same_token"], last["same_document"] = 0.0, None, None
-    found = numbers_of(run)
-    assert found["last.same_token"] == NotRun("no token is in two documents")
-    assert found["last.same_document"] == NotRun("no document has two different tokens")
+    of_run = numbers_of(run)
+    assert of_run["last.same_token"] == NotRun("no token is in two documents")
+    assert of_run["last.same_document"] == NotRun("no document has two different tokens")
 
 
 def test_the_table_of_anisotropy_is_of_the_last_layer(default):
@@ -735,12 +737,14 @@ def read_once(monkeypatch):
 
 @pytest.mark.parametrize("of_each_kind", quick("one", of=["one", "all"]))
 def test_each_number_is_of_the_file_that_is_named(tmp_path, read_once, of_each_kind):
-    """Without a file, exactly those numbers are missing, or others, whose source it is."""
+    """Without a file, exactly the numbers whose source it is are missing or differ."""
     files = synthetic.write_inputs(tmp_path)
     inputs = synthetic.measured(files)
     whole = read(files["study"], inputs)
-    found = collect(whole)
-    named = {key: found.places[key].files for key, e in found.items() if isinstance(e, Number)}
+    collected = collect(whole)
+    named = {
+        key: collected.places[key].files for key, e in collected.items() if isinstance(e, Number)
+    }
     assert {key for key, files in named.items() if not files} == {"constant.zero", "constant.one"}
     several = {key for key, files in named.items() if len(files) > 1}
     assert several == {"decoders.count"}
@@ -748,14 +752,14 @@ def test_each_number_is_of_the_file_that_is_named(tmp_path, read_once, of_each_k
     of_kinds = [json_of(files, kind) for kind in MADE_UP]
     every = [path for path in inputs if path.suffix == ".json"]
     for path in of_kinds if of_each_kind == "one" else every:
-        rest = read(files["study"], [one for one in inputs if one != path])
+        rest = read(files["study"], [other for other in inputs if other != path])
         less = collect(rest)
-        gone = {key for key in named if less.get(key) != found[key]} - several
+        gone = {key for key in named if less.get(key) != collected[key]} - several
         assert gone == {key for key in named if str(path) in named[key]} - several, path
 
 
 def test_each_table_is_of_the_files_that_are_named(tmp_path, read_once):
-    """Without the files of a kind, those tables change that name them, and no other."""
+    """Without the files of a kind, the tables that name them change, and no others."""
     files = synthetic.write_inputs(tmp_path)
     inputs = synthetic.measured(files)
     whole = read(files["study"], inputs)
@@ -763,29 +767,29 @@ def test_each_table_is_of_the_files_that_are_named(tmp_path, read_once):
     assert {*kinds_of} == {name for name in typeset.TABLES if "published" not in name}
     text = {name: typeset.table_tex(whole, name) for name in kinds_of}
     for kind in (*synthetic.KINDS, "training"):
-        rest = read(files["study"], [one for one in inputs if one not in files[kind]])
+        rest = read(files["study"], [path for path in inputs if path not in files[kind]])
         changed = set()
         for name in kinds_of:
             try:
-                made = typeset.table_tex(rest, name)
+                without = typeset.table_tex(rest, name)
             except (KeyError, StopIteration, TypeError, ValueError):
-                made = None  # cannot be made without them
-            if made != text[name]:
+                without = None  # cannot be made without them
+            if without != text[name]:
                 changed.add(name)
         assert changed == {name for name, kinds in kinds_of.items() if kind in kinds}, kind
 
 
 def test_each_number_leads_to_its_row_on_the_page(default):
     """The page filters as page.js does: names are one of those chosen, a search is a part."""
-    found, rows = collect(default), {}
+    collected, rows = collect(default), {}
     for place, entry in page_rows.rows_of(default).items():
         rows.setdefault(place.files, []).append((place, entry))
     led = 0
-    for key, place in found.places.items():
-        entry = found[key]
+    for key, place in collected.places.items():
+        entry = collected[key]
         if not isinstance(entry, Number) or not place.files:
             continue
-        wanted = {name: one[0] for name, one in parse_qs(typeset.on_page(place)).items()}
+        wanted = {name: values[0] for name, values in parse_qs(typeset.on_page(place)).items()}
         left = [
             row
             for row, other in rows[place.files]
@@ -804,9 +808,9 @@ def test_each_number_leads_to_its_row_on_the_page(default):
 
 def test_keys_of_published_values_are_of_numbers(default, tmp_path):
     """What no number has would be taken for what the study lacks."""
-    found = collect(default)
+    collected = collect(default)
     ours = {key for value in default.published["values"].values() for key in value["ours"]}
     # Tables that a study may lack are in another.
     matrices = collect(results(tmp_path, "local"))
-    assert ours and ours <= found.keys() | matrices.keys()
-    assert all(found.places[key].key == key for key in found)
+    assert ours and ours <= collected.keys() | matrices.keys()
+    assert all(collected.places[key].key == key for key in collected)

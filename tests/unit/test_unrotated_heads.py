@@ -72,11 +72,11 @@ def test_without_a_choice_it_is_the_intact_model(model, documents):
 
 def test_without_any_rotation_all_tokens_stand_at_one_place(model, documents):
     with torch.inference_mode():
-        found = [
+        outputs = [
             model.model(torch.tensor([ids]), position_ids=torch.zeros(1, len(ids), dtype=int))
             for ids in documents
         ]
-    expected = torch.cat([one.last_hidden_state[0] for one in found])
+    expected = torch.cat([output.last_hidden_state[0] for output in outputs])
     torch.testing.assert_close(states(model, documents, EVERY), expected, **CLOSE)
 
 
@@ -85,15 +85,15 @@ def test_heads_are_those_of_the_study_s_conditions(model, documents, layers, hea
     chosen = NONE.copy()
     chosen[np.ix_(layers, heads or range(4))] = True
     expected = under(model, documents, layers=layers, heads=heads)
-    found = states(model, documents, chosen)
-    torch.testing.assert_close(found, expected, **CLOSE)
-    assert (found - states(model, documents, NONE)).abs().max() > 1e-3
+    result = states(model, documents, chosen)
+    torch.testing.assert_close(result, expected, **CLOSE)
+    assert (result - states(model, documents, NONE)).abs().max() > 1e-3
 
 
 def test_the_first_key_is_that_of_the_study_s_condition_and_another_one_is_not(model, documents):
     expected = under(model, documents, first_key=True)
     torch.testing.assert_close(states(model, documents, EVERY, 0), expected, **CLOSE)
-    # A key acts on queries at its place and after it alone.
+    # A key acts only on queries at its place and after it.
     starts = np.cumsum([0, *map(len, documents)])[:-1]  # [documents]
     change = states(model, documents, EVERY, 3) - states(model, documents, NONE)  # [tokens, d]
     before = np.concatenate([start + np.arange(3) for start in starts])
@@ -115,25 +115,25 @@ def text_of(documents) -> Tokens:
 
 
 def test_costs_are_differences_of_losses_over_documents(model, documents):
-    made = step.measure(PARAMETERS, model, text_of(documents))
+    result = step.measure(PARAMETERS, model, text_of(documents))
     drawn = [documents[k] for k in np.random.default_rng(0).permutation(len(documents))]
 
     def nll(heads, key=None):
         last = states(model, drawn, heads, key)
-        return np.array([one.sum() for one in document_losses(model, last, drawn)])
+        return np.array([losses.sum() for losses in document_losses(model, last, drawn)])
 
     tokens = [len(ids) - 1 for ids in drawn]
-    one = NONE.copy()
-    one[1, 2] = True
+    one_head = NONE.copy()
+    one_head[1, 2] = True
     for heads, key, entry in (
-        (EVERY, None, made["all"]),
-        (EVERY, 3, made["keys"][1]["delta_nll"]),
-        (one, None, made["heads"][6]["delta_nll"]),
+        (EVERY, None, result["all"]),
+        (EVERY, 3, result["keys"][1]["delta_nll"]),
+        (one_head, None, result["heads"][6]["delta_nll"]),
     ):
         expected = ratio_bootstrap(nll(heads, key) - nll(NONE), tokens, 100, 0.9, 0).as_json()
         assert entry == pytest.approx(expected, rel=1e-3, abs=1e-6)
-    assert [made[key] for key in ("n_layers", "n_heads", "documents", "tried")] == [2, 4, 6, 3]
-    assert [(entry["choice"], entry["draws"]) for entry in made["sets"][:5]] == [
+    assert [result[key] for key in ("n_layers", "n_heads", "documents", "tried")] == [2, 4, 6, 3]
+    assert [(entry["choice"], entry["draws"]) for entry in result["sets"][:5]] == [
         ("strongest", 1), ("weakest", 1), ("random", 2), ("only_strongest", 1), ("only_random", 2),
     ]  # fmt: skip
 
@@ -142,13 +142,13 @@ def test_heads_are_ranked_on_other_documents_than_they_are_tried_on(model, docum
     seen = []
     original = step.losses
 
-    def recorded(network, some, choices):
-        seen.append(([tuple(ids) for ids in some], choices))
-        return original(network, some, choices)
+    def recorded(network, drawn, choices):
+        seen.append(([tuple(ids) for ids in drawn], choices))
+        return original(network, drawn, choices)
 
     step.losses = recorded
     try:
-        made = step.measure(PARAMETERS, model, text_of(documents))
+        result = step.measure(PARAMETERS, model, text_of(documents))
     finally:
         step.losses = original
     (whole, alone), (tried, sets) = seen
@@ -160,17 +160,17 @@ def test_heads_are_ranked_on_other_documents_than_they_are_tried_on(model, docum
     assert np.flatnonzero(sets[1].heads).tolist() == [int(np.argmin(costs))]
     three = {int(place) for place in np.argsort(-costs)[:3]}
     assert set(np.flatnonzero(sets[7].heads).tolist()) == three
-    # Rotation is left to those heads alone.
+    # Only those heads keep rotation.
     for lost, kept in ((0, 4), (2, 5), (3, 6), (7, 11)):
         assert np.array_equal(sets[kept].heads, ~sets[lost].heads)
     rest = [list(ids) for ids in tried]
     other = original(model, rest, alone)
     trial = (other[:, -8:] - other[:, :1]).sum(axis=0)
-    assert made["agreement_of_halves"] == pytest.approx(spearmanr(costs, trial).statistic)
+    assert result["agreement_of_halves"] == pytest.approx(spearmanr(costs, trial).statistic)
 
 
 def test_a_planted_head_is_the_one_that_costs(documents):
-    """Where all heads but one have keys of zero, rotation is for that one alone."""
+    """If all heads but one have queries of zero, rotation acts on that one alone."""
     planted = llama()
     with torch.no_grad():
         for layer, block in enumerate(planted.model.layers):
@@ -179,12 +179,12 @@ def test_a_planted_head_is_the_one_that_costs(documents):
                 if (layer, head) != (1, 2):
                     weight[head] = 0
             block.self_attn.q_proj.weight[:] *= 20
-    made = step.measure(PARAMETERS, planted, text_of(documents))
-    costs = {(e["layer"], e["head"]): e["delta_nll"]["value"] for e in made["heads"]}
+    result = step.measure(PARAMETERS, planted, text_of(documents))
+    costs = {(e["layer"], e["head"]): e["delta_nll"]["value"] for e in result["heads"]}
     assert all(abs(cost) < 1e-5 for place, cost in costs.items() if place != (1, 2))
-    assert costs[1, 2] == pytest.approx(made["all"]["value"], rel=1e-3)
+    assert costs[1, 2] == pytest.approx(result["all"]["value"], rel=1e-3)
     assert abs(costs[1, 2]) > 1e-3
-    layers = [entry["delta_nll"]["value"] for entry in made["layers"]]
+    layers = [entry["delta_nll"]["value"] for entry in result["layers"]]
     assert layers[1] == pytest.approx(costs[1, 2], rel=1e-3) and abs(layers[0]) < 1e-5
 
 
@@ -199,8 +199,8 @@ def test_shares_are_of_the_loss_without_any_rotation():
 
 
 def test_a_table_of_positions_turns_nothing():
-    made = step.measure(PARAMETERS, None, text_of([[1, 2]]))
-    assert made["status"] == "not run" and "table" in made["reason"]
+    result = step.measure(PARAMETERS, None, text_of([[1, 2]]))
+    assert result["status"] == "not run" and "table" in result["reason"]
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +229,7 @@ def test_without_a_rotary_model_the_figure_says_so(measured):
 
 def test_numbers_are_those_of_the_file(measured):
     measured["heads"][14]["delta_nll"] = {"value": 3.0, "low": -1.0, "high": 4.0}
-    found = numbers.unrotated_heads(measured)
+    named = numbers.unrotated_heads(measured)
     read = {f"key_{key}" for key in (0, 1, 4, 16)}
     read |= {
         f"{how}.{count}.{part}"
@@ -238,14 +238,14 @@ def test_numbers_are_those_of_the_file(measured):
         for part in ("delta_nll", "share")
     }
     whole = {key for key in numbers.UNROTATED_HEADS if not key.startswith(("key_", *numbers.HOW))}
-    assert set(found) == whole | read
-    assert (found["head"].value, found["head.layer"].value, found["head.index"].value) == (3, 1, 5)
+    assert set(named) == whole | read
+    assert (named["head"].value, named["head.layer"].value, named["head.index"].value) == (3, 1, 5)
     positive = sum(entry["delta_nll"]["low"] > 0 for entry in measured["heads"])
-    assert found["above_zero"].value == positive < 270
-    assert found["key_4"].value == pytest.approx(0.2)
-    assert found["strongest.27.share"].value == pytest.approx(0.27)
-    assert found["random.81.delta_nll"].value == pytest.approx(2 * 0.2 * 0.9)
-    assert found["agreement"].value == 0.7
+    assert named["above_zero"].value == positive < 270
+    assert named["key_4"].value == pytest.approx(0.2)
+    assert named["strongest.27.share"].value == pytest.approx(0.27)
+    assert named["random.81.delta_nll"].value == pytest.approx(2 * 0.2 * 0.9)
+    assert named["agreement"].value == 0.7
     short = numbers.unrotated_heads({**measured, "keys": [], "sets": []})
     assert not any(key.startswith(("key_", "strongest.")) for key in short)
 
@@ -257,5 +257,5 @@ def test_the_file_of_a_model_with_a_table_says_that_nothing_is_turned(tmp_path):
         {"parameters": PARAMETERS.model_dump(), "datasets": ["text"],
          "reading": {"family": "gpt2", "max_tokens": 48}}
     )  # fmt: skip
-    made = made_of_weights(step, tmp_path, Tokens(tmp_path / "text.parquet"), job)
-    assert made["status"] == "not run" and "table" in made["reason"]
+    result = made_of_weights(step, tmp_path, Tokens(tmp_path / "text.parquet"), job)
+    assert result["status"] == "not run" and "table" in result["reason"]

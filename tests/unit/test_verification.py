@@ -42,8 +42,8 @@ def project(tmp_path, monkeypatch) -> Path:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text(f"what {path} holds")
     contents = Contents(None)
-    for place, (read, made) in JOBS.items():
-        inputs, outputs = (receipts.digests(paths, contents.digest) for paths in (read, made))
+    for place, (read, written) in JOBS.items():
+        inputs, outputs = (receipts.digests(paths, contents.digest) for paths in (read, written))
         Receipt("rule", "command", inputs, outputs, {}).write(Path(place))
     assert verify_files(PARAMS)[0] == []
     return tmp_path
@@ -94,15 +94,15 @@ def test_an_edit_of_parameters_counts_before_it_is_written_for_jobs():
     )
     assert changed
     assert wrong(edited) == [f"not current: {FIRST}: {CONFIG} changed since"]
-    # What was written for jobs is of no account.
+    # What was written for jobs does not count.
     Path(CONFIG).write_text("{}")
     assert wrong() == []
 
 
 def test_a_damaged_receipt_is_named_and_vouches_for_nothing():
     Path(FIRST).write_text(Path(FIRST).read_text().replace("rule", "mule", 1))
-    found = of_study(PARAMS)
-    assert found[Path(FIRST)] is None and found[Path(SECOND)] is not None
+    by_path = of_study(PARAMS)
+    assert by_path[Path(FIRST)] is None and by_path[Path(SECOND)] is not None
     assert wrong() == [f"damaged: {FIRST}: it is no receipt"]
 
 

@@ -28,7 +28,7 @@ def test_versions_that_agree_make_ranges():
     }  # fmt: skip
 
     def found(name: str) -> list[tuple[str, ...]]:
-        return [tuple(one.values()) for one in evaluation.ranges(record, name)]
+        return [tuple(span.values()) for span in evaluation.ranges(record, name)]
 
     assert found("a") == [("sdpa", "1", "3"), ("eager", "2", "2"), ("eager", "4", "5")]
     assert found("b") == [("sdpa", "2", "2"), ("eager", "1", "1")]

@@ -14,16 +14,18 @@ from posenc.report.versions import described, mixed, of_study, receipts_of, vers
 def receipts(tmp_path, monkeypatch) -> dict[str, Receipt]:
     """Of a study, of what it shares with others, and of another study."""
     monkeypatch.chdir(tmp_path)
-    made = {
+    packages = {
         "data/receipts/models/train/decoder.json": {"torch": "2.13.0", "numpy": "2.4.6"},
         "data/studies/mine/receipts/measurements/heads/decoder.json": {"numpy": "2.4.6"},
         "data/studies/mine/receipts/figures/heads.json": {"matplotlib": "3.11"},
         "data/studies/other/receipts/figures/heads.json": {"matplotlib": "1.0"},
     }
-    found = {path: Receipt("rule", "command", {}, {}, versions) for path, versions in made.items()}
-    for path, receipt in found.items():
+    written = {
+        path: Receipt("rule", "command", {}, {}, versions) for path, versions in packages.items()
+    }
+    for path, receipt in written.items():
         receipt.write(Path(path))
-    return found
+    return written
 
 
 def test_receipts_of_a_study_are_its_own_and_those_that_it_shares(receipts):
@@ -36,21 +38,21 @@ def test_receipts_of_a_study_are_its_own_and_those_that_it_shares(receipts):
 
 
 def test_versions_of_a_study_are_those_of_its_receipts():
-    found = of_study("mine")
-    assert found == {"matplotlib": ["3.11"], "numpy": ["2.4.6"], "torch": ["2.13.0"]}
-    assert list(found) == sorted(found)
-    assert mixed(found) == []
-    assert described(found) == "matplotlib 3.11, numpy 2.4.6, torch 2.13.0"
+    versions = of_study("mine")
+    assert versions == {"matplotlib": ["3.11"], "numpy": ["2.4.6"], "torch": ["2.13.0"]}
+    assert list(versions) == sorted(versions)
+    assert mixed(versions) == []
+    assert described(versions) == "matplotlib 3.11, numpy 2.4.6, torch 2.13.0"
     assert of_study("nobody") == {"numpy": ["2.4.6"], "torch": ["2.13.0"]}
 
 
 def test_several_versions_of_a_package_are_named():
     path = "data/studies/mine/receipts/measurements/heads/minilm.json"
     Receipt("rule", "command", {}, {}, {"numpy": "2.10.0"}).write(Path(path))
-    found = of_study("mine")
-    assert found["numpy"] == ["2.10.0", "2.4.6"]
-    assert mixed(found) == ["made with more than one version of numpy: 2.10.0, 2.4.6"]
-    assert "numpy 2.10.0 and 2.4.6" in described(found)
+    versions = of_study("mine")
+    assert versions["numpy"] == ["2.10.0", "2.4.6"]
+    assert mixed(versions) == ["made with more than one version of numpy: 2.10.0, 2.4.6"]
+    assert "numpy 2.10.0 and 2.4.6" in described(versions)
 
 
 def test_measurements_say_what_they_were_made_with():

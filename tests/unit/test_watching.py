@@ -33,7 +33,7 @@ class Terminal(io.StringIO):
 
 
 class Run:
-    """A run of Snakemake's, as its logger tells it."""
+    """A run of Snakemake, as its logger tells it."""
 
     def __init__(self, stream: io.StringIO, **settings) -> None:
         self.stream, self.logger = stream, logging.Logger("run")

@@ -66,7 +66,7 @@ def test_dvc_changes_one_value_and_leaves_every_other_line(tmp_path):
 @pytest.mark.parametrize(
     ("scalar", "said"),
     [
-        # Octal, sexagesimal, truth values: numbers or truth values to one, others to the other.
+        # Octal, sexagesimal, truth values: the two versions read them differently.
         ("020000", "is 20000 in YAML 1.2 and 8192 in YAML 1.1"),
         ("09", "is 9 in YAML 1.2 and '09' in YAML 1.1"),
         ("0o17", "is 15 in YAML 1.2 and '0o17' in YAML 1.1"),
@@ -81,7 +81,7 @@ def test_dvc_changes_one_value_and_leaves_every_other_line(tmp_path):
         ("=", "is read as value"),
         ("!!binary abc=", "is read as binary"),
         ("!!python/tuple [1]", "has the tag tag:yaml.org,2002:python/tuple"),
-        # What ends in a traceback of a library.
+        # What ends in a library's traceback.
         ("2020-13-45", "is read as timestamp"),
         ("!!int abc", "cannot be read as int"),
         ("!!bool maybe", "cannot be read as bool"),

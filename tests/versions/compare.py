@@ -107,7 +107,7 @@ def run_reference(environment: Environment, folder: Path) -> tuple[dict, dict[st
 
 
 def condition_sections(mask: str) -> dict[str, dict | None]:
-    """Our candidates for a case of ``reference.py``: the mask sections of conditions."""
+    """Our candidates for a case of ``reference.py``: conditions' mask sections."""
     if mask == "none":
         return {"intact": None}
     if mask == "4-D log":
@@ -209,12 +209,12 @@ def compared(record: dict, arrays: dict, ours: dict) -> list[dict]:
 
 
 def agreeing(differences: dict[str, float]) -> list[str]:
-    """Names whose difference is within the tolerance; what is no number is not."""
+    """Names whose difference is a number within the tolerance."""
     return sorted(n for n, d in differences.items() if d < TOLERANCES.get(n, TOLERANCE))
 
 
 def rounded(number: float) -> float | None:
-    """Two digits, which is what repeats on another machine; None for what is no number."""
+    """Two digits, which repeat on another machine; None for what is no number."""
     return float(f"{number:.1e}") if np.isfinite(number) else None
 
 
@@ -238,7 +238,7 @@ def plain(reason: str) -> str:
 
 
 def entry(version: str, cache: Path, folder: Path, ours: dict) -> dict:
-    """What the record says of one version; of one that cannot run, why."""
+    """What the record says of one version, or why it cannot run."""
     try:
         environment = prepared(version, cache)
         record, arrays = run_reference(environment, folder)

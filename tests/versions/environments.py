@@ -1,6 +1,6 @@
 """Old versions of ``transformers`` beside the running environment, whose torch they share.
 
-Each gets a folder with itself and with those of its dependencies that the running environment has
+Each gets a folder with itself and those of its dependencies that the running environment has
 in a version that it does not accept. The folder goes in front of the running environment's
 packages.
 """
@@ -23,7 +23,7 @@ INSTALLED = "installed"
 
 
 class NotInstallable(RuntimeError):
-    """A version cannot be had here; the message says why."""
+    """A version is unusable here; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -134,5 +134,5 @@ def satisfied(requirement: Requirement) -> bool:
 
 def versions(folder: Path) -> dict[str, str]:
     """Packages in a folder."""
-    found = importlib.metadata.distributions(path=[str(folder)])
-    return {d.metadata["Name"].lower().replace("_", "-"): d.version for d in found}
+    distributions = importlib.metadata.distributions(path=[str(folder)])
+    return {d.metadata["Name"].lower().replace("_", "-"): d.version for d in distributions}

@@ -69,25 +69,25 @@ class Line:
 
 def lines(record: dict, mask: str) -> list[Line]:
     """All lines of one mask: by model, implementation and version."""
-    found = []
+    mask_lines = []
     for entry in record["versions"]:
         cases: dict[tuple[str, str], list[dict]] = {}
         for case in entry.get("cases", []):
             if case["mask"] == mask:
                 cases.setdefault((case["model"], case["implementation"]), []).append(case)
         for (model, implementation), positions in cases.items():
-            found.append(_line(entry["version"], model, implementation, positions))
+            mask_lines.append(_line(entry["version"], model, implementation, positions))
         for key, reason in entry.get("refused", {}).items():
             model, implementation, *rest = key.split("/")
             if rest == ["intact", mask]:
                 is_default = entry["default"][model] == implementation
                 verdict = f"refused ({reason.split(':')[0]})"
-                found.append(
+                mask_lines.append(
                     Line(entry["version"], model, implementation, is_default, verdict, "", None)
                 )
     order = [entry["version"] for entry in record["versions"]]
     key = lambda line: (line.model != "gpt2", line.implementation, order.index(line.version))  # noqa: E731
-    return sorted(found, key=key)
+    return sorted(mask_lines, key=key)
 
 
 def _line(version: str, model: str, implementation: str, positions: list[dict]) -> Line:
@@ -112,10 +112,10 @@ def _line(version: str, model: str, implementation: str, positions: list[dict]) 
     )
 
 
-def ranges(found: list[Line], versions: list[str]) -> list[list[Line]]:
+def ranges(mask_lines: list[Line], versions: list[str]) -> list[list[Line]]:
     """Lines grouped where neighbouring versions say the same."""
     groups: list[list[Line]] = []
-    for line in found:
+    for line in mask_lines:
         last = groups[-1][-1] if groups else None
         same = last is not None and (
             (last.model, last.implementation, last.verdict, last.same_as, last.is_default)
@@ -162,14 +162,14 @@ def summary(record: dict, mask: str) -> str:
 
 
 def changes(record: dict, mask: str) -> str:
-    """Where the meaning changes for whoever asks for no implementation."""
+    """Where the meaning changes if no implementation is requested."""
     versions = [entry["version"] for entry in record["versions"]]
     chosen = [line for line in lines(record, mask) if line.is_default]
     chosen.sort(key=lambda line: (line.model != "gpt2", versions.index(line.version)))
     rows = []
     for model, of_model in groupby(chosen, key=lambda line: line.model):
-        found = list(of_model)
-        for before, after in pairwise(found):
+        model_lines = list(of_model)
+        for before, after in pairwise(model_lines):
             if (before.verdict, before.implementation) != (after.verdict, after.implementation):
                 rows.append(
                     [

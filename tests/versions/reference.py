@@ -29,7 +29,7 @@ import torch
 import torch.optim.lr_scheduler
 
 if not hasattr(torch.optim.lr_scheduler, "SAVE_STATE_WARNING"):
-    # 4.0 imports a text that torch has dropped since, for a trainer that is not used here.
+    # 4.0 imports a text that torch has since dropped, for a trainer that is unused here.
     torch.optim.lr_scheduler.SAVE_STATE_WARNING = ""
 
 import transformers
@@ -60,12 +60,12 @@ def build(name, folder, implementation):
 
 
 def default_implementation(name, folder):
-    """What this version takes when nobody asks; "eager" where there is only one."""
+    """What this version takes by default; "eager" where there is only one."""
     return getattr(build(name, folder, None).config, "_attn_implementation", None) or "eager"
 
 
 def implementations(name, folder):
-    """The implementations of this version, and the reasons why others are left out."""
+    """This version's implementations, and why others are left out."""
     available, refused = {}, {}
     if not hasattr(build(name, folder, None).config, "_attn_implementation"):
         return {"eager": build(name, folder, None)}, {"sdpa": "not in this version"}

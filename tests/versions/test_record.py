@@ -1,4 +1,4 @@
-"""The recorded comparison: the page is made of it, and it speaks of our semantics."""
+"""The recorded comparison: it makes the page and covers our semantics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A copy of the project with a study small enough to run whole in a test."""
+"""A copy of the project with a study small enough to run in a test."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Project:
         """Change dotted keys of params.yaml, which is read and written once."""
         path = self.folder / "params.yaml"
         yaml = YAML(typ="safe")
-        # As people write it: DVC breaks long lines of flow style where they cannot be read again.
+        # As people write it: DVC breaks long flow-style lines where they cannot be read again.
         yaml.default_flow_style = False
         raw = yaml.load(path.read_text())
         for key, value in changes.items():
@@ -112,7 +112,7 @@ class Project:
         edited.replace(path)
 
     def copy(self, folder: Path) -> Project:
-        """Copy it whole. Dates are kept: Snakemake knows its outputs by them."""
+        """Copy it whole, dates included: Snakemake knows its outputs by them."""
         folder.parent.mkdir(parents=True, exist_ok=True)
         subprocess.run(["cp", "-a", self.folder, folder], check=True)  # a third of copytree's time
         return Project(folder)
@@ -130,12 +130,12 @@ def reproduced(output: str) -> list[str]:
 
 
 def ran(output: str) -> set[str]:
-    """The rules of the jobs that a run of Snakemake says have ended."""
+    """Rules of the jobs that Snakemake says have ended."""
     return set(re.findall(r"(?m)^\d+ of \d+: (\w+)", output))
 
 
 def short_document(figures: list[str], tables: list[str]) -> str:
-    """A document that shows all that the real one shows, and builds in a second."""
+    """A document that shows all that the real one does and builds in a second."""
     lines = [
         r"\documentclass{article}",
         r"\usepackage{amsmath,booktabs,graphicx,siunitx,hyperref}",
@@ -350,7 +350,7 @@ def make_project(folder: Path, core: bool = False) -> Project:
     if core:
         changes |= {f"studies.default.{key}": value for key, value in CORE.items()}
     project.edit_all(changes)
-    # On several threads the last bits of a sum are rarely others; bytes are compared on one.
+    # On several threads the last bits of a sum rarely differ; bytes are compared on one.
     project.append(
         "workflow/profiles/default/config.yaml",
         "set-threads:\n"
@@ -370,7 +370,7 @@ def make_project(folder: Path, core: bool = False) -> Project:
 
 
 def bare_project(folder: Path) -> Project:
-    """The project as it is, without data, in a repository of DVC alone."""
+    """The project as it is, without data, under DVC alone."""
     copy_project(folder)
     project = Project(folder)
     project.run("dvc", "init", "--no-scm", "--quiet", "--force")

@@ -1,7 +1,7 @@
-"""The rules and the stages of dvc.yaml are one graph: a stage is a phase, with the phase's rules.
+"""Rules and the stages of dvc.yaml are one graph: a stage is a phase, with the phase's rules.
 
-Snakemake lists every output with its rule and inputs; DVC resolves its templates to stages. So it
-is for the default study, which has everything, and for the core study, which leaves out most.
+Snakemake lists every output with its rule and inputs; DVC resolves its templates to stages. This
+holds for the default study, which has everything, and the core study, which leaves out most.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ def stages(root) -> dict[str, Stage]:
     from dvc.repo import Repo
 
     with Repo(str(root)) as repo:
-        found = [Stage(stage, root) for stage in repo.index.stages if stage.cmd]
-    return {stage.name: stage for stage in found}
+        runnable = [Stage(stage, root) for stage in repo.index.stages if stage.cmd]
+    return {stage.name: stage for stage in runnable}
 
 
 @pytest.fixture(scope="module")
 def jobs(root) -> dict[str, tuple[str, set[str]]]:
     """Rule and inputs of every file that Snakemake makes for the active study."""
     printed = Project(root).run("snakemake", "--cores", "1", "--dry-run", "--forceall").stdout
-    found = {}
+    producers = {}
     for block in re.split(r"(?m)^(?:local)?rule ", printed)[1:]:
         rule = block.split(":")[0]
         inputs, outputs = (
@@ -78,8 +78,8 @@ def jobs(root) -> dict[str, tuple[str, set[str]]]:
             else set()
             for kind in ("input", "output")
         )
-        found.update({path: (rule, inputs) for path in outputs})
-    return found
+        producers.update({path: (rule, inputs) for path in outputs})
+    return producers
 
 
 def is_temporary(path: str) -> bool:
@@ -107,8 +107,8 @@ def test_every_job_leaves_a_receipt_that_its_phase_keeps(jobs):
     for path, (rule, _) in jobs.items():
         if is_temporary(path):
             continue
-        made = {other for other, (name, _) in jobs.items() if name == rule}
-        assert any("/receipts/" in other for other in made), f"rule {rule} leaves no receipt"
+        outputs = {other for other, (name, _) in jobs.items() if name == rule}
+        assert any("/receipts/" in other for other in outputs), f"rule {rule} leaves no receipt"
 
 
 def test_the_rules_of_a_phase_are_those_that_make_its_files(stages, jobs):
@@ -148,11 +148,11 @@ def test_parameters_reach_a_stage_only_through_the_files_that_its_rules_read(roo
     text = (root / "dvc.yaml").read_text()
     assert "params:" not in text[: text.index("\nparams:")]
     assert stages["check"].outs == {"data/config"}
-    made = {str(path) for path, _ in configs.sections(schema.load(root / "params.yaml"))}
+    written = {str(path) for path, _ in configs.sections(schema.load(root / "params.yaml"))}
     for stage in stages.values():
         for dep in stage.deps:
             if dep.startswith("data/config/"):
-                assert any(path.startswith(f"{dep}/") for path in made), dep
+                assert any(path.startswith(f"{dep}/") for path in written), dep
 
 
 def test_the_first_stage_sees_every_edit_of_what_people_write(stages):
@@ -188,7 +188,7 @@ def test_the_code_of_a_step_is_every_module_that_it_imports(monkeypatch):
 
 @pytest.mark.parametrize("root", ["default"], indirect=True)
 def test_every_rule_is_in_a_phase(root, jobs):
-    """A study that chooses has no use for some rules, and the default one none for some."""
+    """A study that chooses has no use for some rules, nor has the default one."""
     rules = {*MEASUREMENTS, *DOCUMENTS}  # loops make those that are alike
     for path in (ROOT / "workflow/rules").glob("*.smk"):
         rules |= set(re.findall(r"(?m)^ *(?:use rule \w+ as|rule) (\w+)", path.read_text()))
@@ -200,7 +200,7 @@ def test_every_figure_of_params_is_shown_in_a_document():
     named = set(schema.load(ROOT / "params.yaml").figures.model_dump()) - {"style"}
     shown = {figure for parts in DOCUMENTS.values() for figure in parts["figures"]}
     commands = {*imports.commands()}
-    # That of a survey, whose studies have no documents, is on their page alone.
+    # A survey's studies have no documents: its figure is on their page alone.
     assert shown | {"recovered_by_size"} == named
     drawing = {name for name in commands if re.search(r"\.figures?(\.\w+)?$", name)}
     assert drawing == {module_of(name) for name in named}

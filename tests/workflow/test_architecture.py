@@ -1,4 +1,4 @@
-"""The picture of docs/architecture.md is that of the rules of today, and can be read."""
+"""The picture in docs/architecture.md shows today's rules and is legible."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_every_rule_and_every_phase_is_named(architecture, svg, graph):
 
 
 def test_what_is_not_drawn_follows_from_what_is(architecture, graph):
-    """Every arrow of the rules is a way through the boxes, and every drawn one is an arrow."""
+    """Every arrow of the rules is a path through the boxes, and every drawn one is real."""
     phase = architecture.phases(graph)
     drawn = nx.transitive_reduction(graph)
     text = architecture.dot(graph, phase)
@@ -66,14 +66,14 @@ def test_what_is_not_drawn_follows_from_what_is(architecture, graph):
     cluster = re.search(r"ltail=(cluster_\d+)", text)[1]
     shown = set()
     for line in text.splitlines():
-        found = re.match(r"(box\d+)(?::(\w+))? -> (box\d+)(.*)", line)
-        if found is None or "invis" in found[4]:
+        edge = re.match(r"(box\d+)(?::(\w+))? -> (box\d+)(.*)", line)
+        if edge is None or "invis" in edge[4]:
             continue
-        tails = [found[2]] if found[2] else [rule for rule in box if box[rule] == found[1]]
-        if f"ltail={cluster}" in found[4]:
-            without = re.findall(r"\w+", found[4].partition("all but ")[2].partition('"')[0])
+        tails = [edge[2]] if edge[2] else [rule for rule in box if box[rule] == edge[1]]
+        if f"ltail={cluster}" in edge[4]:
+            without = re.findall(r"\w+", edge[4].partition("all but ")[2].partition('"')[0])
             tails = [r for r in box if phase[r] == "measurements" and r not in without]
-        shown |= {(tail, head) for tail in tails for head in box if box[head] == found[3]}
+        shown |= {(tail, head) for tail in tails for head in box if box[head] == edge[3]}
     assert shown >= set(drawn.edges)
     assert shown <= set(graph.edges), sorted(shown - set(graph.edges))
 

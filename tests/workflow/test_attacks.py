@@ -1,4 +1,4 @@
-"""Ways that led to a stale number, or to lost work: each ends right, or is refused in one line.
+"""Ways that led to stale numbers or lost work: each ends right or is refused in one line.
 
 Every test works in its own copy of the finished core study.
 """
@@ -92,7 +92,7 @@ def held(project: Project, run: Run, module: str) -> Iterator[None]:
     """A job is at work for a block, and goes on afterwards."""
     job = wait_for(lambda: job_of(project, module))
     assert isinstance(job, psutil.Process)
-    # It has hashed what it reads, and has not ended; LaTeX is a program of its own.
+    # It has hashed what it reads and has not ended; LaTeX is its own program.
     wait_for(lambda: job.cpu_times().user > 0.25 or job.children())
     job.suspend()
     try:
@@ -227,7 +227,7 @@ WRITES = {name for name in LOOKING if not re.match(r"plan|check$|dry", name)}
 
 @pytest.mark.parametrize("what", quick("check --write elsewhere", of=LOOKING))
 def test_an_edit_during_a_run_waits_for_its_end(project, made_with_seed_1, what):
-    """Whatever is called meanwhile: what is at work reads what was written for it."""
+    """Whatever is called meanwhile, a job at work reads what was written for it."""
     project.edit(SEED, 1)
     config = project.folder / "data/config/measurements/similarity/decoder.json"
     run = Run(project, *PYTHON_M, "--", T)
@@ -292,7 +292,7 @@ def test_another_version_of_a_package_is_another_result(project, tmp_path, packa
     (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 99.0\n")
     before = project.environment["PYTHONPATH"]
     project.environment["PYTHONPATH"] = f"{before}:{other}"
-    # What stands first on the path is what Python finds.
+    # Python finds what is first on the path.
     project.environment["PYTHONPATH"] = f"{other}:{before}"
     planned = project.planned()
     assert planned["tokenize" if package == "tokenizers" else "evaluate"] == 1
@@ -365,24 +365,24 @@ def test_what_dvc_removes_and_was_not_recorded_comes_back(project, command, tmp_
     project.run("dvc", "push")
     project.edit("models.decoder.source.steps", 31)
     project.snakemake()
-    made = artifacts(project)
+    digests = artifacts(project)
     project.run("dvc", command, "--force")
-    assert artifacts(project) != made
+    assert artifacts(project) != digests
     result = project.snakemake()
     assert "had been removed" in result.stdout
     assert "train" not in ran(result.stdout)
-    assert artifacts(project) == made
+    assert artifacts(project) == digests
     assert project.planned() == {}
 
 
 @pytest.mark.slow
 def test_a_recorded_study_that_was_never_pushed_survives_its_folders(project):
-    made = artifacts(project)
+    digests = artifacts(project)
     shutil.rmtree(project.folder / STUDY)
     shutil.rmtree(project.folder / "data/models")
     result = project.snakemake()
     assert "had been removed" in result.stdout and "train" not in ran(result.stdout)
-    assert artifacts(project) == made
+    assert artifacts(project) == digests
 
 
 @pytest.mark.slow
@@ -407,14 +407,14 @@ def test_records_of_several_studies_lie_side_by_side(project, tmp_path):
     of_other = artifacts(clone)
     clone.run("posenc", "pull", "default")
     assert clone.planned() == {}
-    found = artifacts(clone)
-    assert {name: found.get(name) for name in of_default} == of_default
-    # DVC removes the files of a study when it fetches another; they are kept all the same.
+    digests = artifacts(clone)
+    assert {name: digests.get(name) for name in of_default} == of_default
+    # DVC removes a study's files when it fetches another; they are kept all the same.
     clone.run("posenc", "study", "other")
     assert "Nothing to be done" in clone.snakemake().stdout
     own = {name: sha for name, sha in of_other.items() if name.startswith("data/studies/other")}
     assert own and own.items() <= artifacts(clone).items()
-    # What DVC clears away of the study that is not active is there all the same.
+    # What DVC clears away of the inactive study is still there.
     project.run("dvc", "gc", "--workspace", "--force")
     project.run("posenc", "study", "default")
     assert project.planned() == {}
@@ -538,7 +538,7 @@ def test_a_worktree_runs_its_own_code(project, tmp_path):
     (folder / "params.yaml").write_text(
         (folder / "params.yaml").read_text().replace("max_tokens:", "max_token:")
     )
-    # The environment is of another checkout.
+    # The environment is another checkout's.
     tree.environment["PYTHONPATH"] = str(project.folder / "workflow")
     result = tree.run("posenc", "check", check=False)
     assert "would you like 'max_tokens'" in result.stdout
@@ -560,10 +560,10 @@ def test_a_document_names_what_leads_to_its_commit(project):
     said = subprocess.run(["pdftotext", pdf, "-"], capture_output=True, text=True, check=True)
     digest = re.search(r"inputs ([0-9a-f]{12})", said.stdout.replace("\n", " "))
     assert digest is not None, said.stdout[:500]
-    found = project.run(
+    commits = project.run(
         "git", "log", "-S", digest[1], "--format=%H", "--", "data/records"
     ).stdout.split()
-    assert found == project.run("git", "log", "-1", "--format=%H").stdout.split()
+    assert commits == project.run("git", "log", "-1", "--format=%H").stdout.split()
 
 
 @pytest.mark.slow
@@ -594,7 +594,7 @@ def test_an_unusual_machine_is_no_traceback(project, tmp_path, what):
 
 
 def test_a_name_is_never_run(project, tmp_path):
-    """What the shell would take for a command, in names of files and addresses."""
+    """What a shell would run as a command, in names of files and addresses."""
     marked = project.folder / "PWNED"
     for name in ("a;touch PWNED;.txt", "a b.txt", "$(touch PWNED).txt", "`touch PWNED`.txt",
                  "a'\"{}[]<>|&*?#~!.txt", "日本語：,.txt", "-rf.txt", "a\\nb.txt"):  # fmt: skip

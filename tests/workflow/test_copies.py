@@ -1,4 +1,4 @@
-"""Copies of the project without git, and copies that cannot be written, plan and say what is so."""
+"""Copies of the project without git, and unwritable ones, plan and say what is wrong."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Copy(Project):
         return super().run("timeout", str(SECONDS), *command, check=check)
 
     def read_only(self, *command):
-        """Run a command that cannot write; no traceback is ever an answer."""
+        """Run a command that cannot write; it must print no traceback."""
         result = self.run(*READ_ONLY, *command, check=False)
         assert "Traceback" not in result.stdout
         return result
@@ -41,7 +41,7 @@ class Copy(Project):
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    """The core study, in which nothing was run."""
+    """The core study before any run."""
     return make_project(tmp_path_factory.mktemp("tiny") / "project", core=True)
 
 
@@ -57,7 +57,7 @@ def exported(tiny, tmp_path):
 
 
 def planned(output):
-    """Jobs by rule, of a dry run's words."""
+    """Jobs by rule, from a dry run."""
     table = output.split("Job stats:")[1].split("total")[0]
     return dict(re.findall(r"(?m)^(\w+) +(\d+)$", table))
 
@@ -88,11 +88,11 @@ def test_without_git_it_plans_and_runs(tiny, exported):
     assert len(lines_with(plan, "DVC has no part in this run: this copy has no git")) == 1
     assert planned(plan) == planned(tiny.snakemake("--dry-run").stdout)
     assert "params.yaml is valid" in exported.run("posenc", "check").stdout
-    made = "data/documents/sample_reviews.parquet"
-    ran = exported.snakemake("--", made).stdout
+    target = "data/documents/sample_reviews.parquet"
+    ran = exported.snakemake("--", target).stdout
     assert len(lines_with(ran, "DVC has no part")) == 1
-    assert (exported.folder / made).exists()
-    assert "Nothing to be done" in exported.snakemake("--dry-run", "--", made).stdout
+    assert (exported.folder / target).exists()
+    assert "Nothing to be done" in exported.snakemake("--dry-run", "--", target).stdout
 
 
 def test_with_git_nothing_is_said_of_it(tiny):
@@ -117,7 +117,7 @@ def test_what_it_names_lets_dvc_work_without_git(exported):
 
 
 def test_a_pointer_to_a_checkout_elsewhere_is_no_repository(exported):
-    """As in a copy of a worktree whose repository stayed where it was."""
+    """As in a copy of a worktree whose repository stayed behind."""
     (exported.folder / ".git").write_text("gitdir: /nowhere/.git/worktrees/copy\n")
     assert "DVC has no part" in exported.snakemake("--dry-run").stdout
 
@@ -135,7 +135,7 @@ def test_a_pointer_to_a_checkout_elsewhere_is_no_repository(exported):
     ids=" ".join,
 )
 def test_in_a_read_only_copy_one_line_says_what_to_do(exported, command, has_worked):
-    """Snakemake itself stops with a traceback there, with -n too: it saves what it found."""
+    """Snakemake itself stops with a traceback there, even with -n: it saves its finds."""
     if has_worked:
         exported.snakemake("--dry-run")
     result = exported.read_only(*command)

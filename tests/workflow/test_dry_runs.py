@@ -1,4 +1,4 @@
-"""A call of Snakemake that runs no job leaves results where they are, with another study too."""
+"""A Snakemake call that runs no job leaves results in place, with any study."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.workflow.conftest import bare_project
 
 
 def files(folder: Path) -> dict[str, tuple[int, bytes]]:
-    """Dates and contents of all files, those that jobs read of params.yaml included."""
+    """Dates and contents of all files, including what jobs read of params.yaml."""
     return {
         str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes())
         for path in sorted(folder.rglob("*"))

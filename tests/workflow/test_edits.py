@@ -1,7 +1,7 @@
-"""Whatever a valid edit of the parameters is, one run ends with documents that fit it.
+"""Whatever a valid edit of the parameters, one run ends with documents that fit it.
 
 Random edits of values, lists, measurements, experiments, figures, conditions and models of the tiny
-study. The seed of an edit is in the name of its test; ``POSENC_EDITS=60`` makes more of them
+study. An edit's seed is in the name of its test; ``POSENC_EDITS=60`` makes more of them
 than `make test` does.
 """
 
@@ -64,10 +64,10 @@ def of_a_value(params: Params, chance: random.Random) -> Changes:
         size = getattr(study.experiments, kind)
         sections.append((f"experiments.{kind}.{size}", getattr(params.experiments, kind)[size]))
     prefix, section = chance.choice(sections)
-    found = list(values(prefix, section.model_dump(mode="json")))
-    if not found:
+    candidates = list(values(prefix, section.model_dump(mode="json")))
+    if not candidates:
         return {}
-    key, value = chance.choice(found)
+    key, value = chance.choice(candidates)
     return {key: changed(value, chance)}
 
 
@@ -116,7 +116,7 @@ def edit(project: Project, chance: random.Random) -> Changes:
 
 
 def lacking(project: Project) -> dict[str, set[str]]:
-    """By document as it is shipped, the numbers that it asks for and the study has not."""
+    """The numbers that each shipped document asks for and the study lacks."""
     text = (project.folder / NUMBERS).read_text()
     had = defined(text, "posencestimate") | defined(text, "posencvalue")
     for document in DOCUMENTS:
@@ -135,7 +135,7 @@ def test_documents_follow_an_edit(finished, tmp_path: Path, seed: int):
     assert project.planned() == {}, changes
     for document, keys in lacking(project).items():
         more = keys - before[document]
-        # A value, or a list that became shorter, takes no number from a text.
+        # A value or a shortened list takes no number from a text.
         if not any(key.startswith(f"{STUDY}.") for key in changes):
             assert more == set(), (changes, document)
     project.run("posenc", "verify")

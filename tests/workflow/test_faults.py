@@ -39,7 +39,7 @@ RECEIPT = f"{STUDY}/captures/minilm/*/shard-00000.safetensors.json"
 
 @pytest.fixture
 def study(request) -> Project:
-    """The finished core study; the slow tests take the tiny one, for they need several models."""
+    """The finished core study; slow tests take the tiny one, as they need several models."""
     slow = request.node.get_closest_marker("slow")
     return request.getfixturevalue("finished" if slow else "core")
 
@@ -52,14 +52,14 @@ def project(study, tmp_path) -> Project:
 
 @pytest.fixture
 def expected(study) -> State:
-    """What the study consists of when nothing disturbs it."""
+    """What the study consists of if undisturbed."""
     return State.of(study)
 
 
 def errors(output: str) -> list[str]:
-    """What a run that failed says of the reason.
+    """The reason that a failed run gives.
 
-    Jobs share a stream, so that the bar of one may stand before the error of another.
+    Jobs share a stream, so one's bar may stand before another's error.
     """
     assert "Traceback" not in output, output[-6000:]
     return re.findall(r"\berror: [^\r\n]*", output)
@@ -81,7 +81,7 @@ class SmallDisk:
         return result.stderr.strip()
 
     def leave(self, free: int) -> None:
-        """Leave so many bytes free, by changing the size of the disk."""
+        """Leave that many bytes free by resizing the disk."""
         usage = os.statvfs(self.folder)
         used = (usage.f_blocks - usage.f_bfree) * usage.f_frsize
         assert not self.mount("-o", f"remount,size={used + free}")
@@ -106,7 +106,7 @@ def small_disk(project) -> SmallDisk:
 @pytest.mark.slow
 def test_a_full_disk_is_said_in_one_line_and_costs_a_rerun(project, expected, small_disk):
     def failing(free: int, message: str, *arguments: str) -> None:
-        """Run with so much free; what was written has its final name only when it is whole."""
+        """Run with that much free; a file gets its final name only when it is whole."""
         small_disk.leave(free)
         result = project.snakemake(*arguments, check=False)
         assert result.returncode == 1
@@ -119,7 +119,7 @@ def test_a_full_disk_is_said_in_one_line_and_costs_a_rerun(project, expected, sm
     size = sum(path.stat().st_size for path in shards)
     remove(project, CAPTURE.paths)
     failing(size // 2, "do not fit: 0.01 GB are free")
-    # Enough for the numbers, but not for all that is written beside them.
+    # Enough for the numbers, but not for all that goes beside them.
     failing(size + 4096, f"No space left on device: '{STUDY}/captures/minilm")
     remove(project, TRAINING.paths)
     failing(200_000, f"No space left on device: '{CHECKPOINT}'", "--", MODEL)
@@ -153,7 +153,7 @@ def test_what_was_written_over_is_brought_back_or_made_again(project, expected, 
     if not is_kept:
         shutil.rmtree(project.folder / "data/kept")
     for name in (TOKENS, SHARD):
-        # A result that came back once has two names: what is kept is to stay whole here.
+        # A restored result has two names: the kept one has to stay whole here.
         content = (project.folder / name).read_bytes()
         (project.folder / name).unlink()
         (project.folder / name).write_bytes(content)
@@ -178,7 +178,7 @@ def test_what_a_disk_forgot_is_found_when_it_is_read(project, expected):
             path = project.folder / name
             digest = sha256_file(path)
             corrupt(path)
-            # The disk's doing changes no date: what is remembered of the file still holds.
+            # The disk changes no date: what is remembered of the file still holds.
             memory.write(json.dumps([name, *contents.signature(path), digest]) + "\n")
     assert project.planned() == {}, "no date tells"
     remove(project, tuple(f"{STUDY}/{reader}" for reader in damaged.values()))
@@ -224,7 +224,7 @@ def test_snakemake_is_refused_while_dvc_runs(project, expected):
 
 
 def interrupt(project: Project, command: tuple[str, ...], pattern: str) -> None:
-    """Start a run, and interrupt it like Ctrl-C as soon as a file is there."""
+    """Start a run; interrupt it, like Ctrl-C, once a file exists."""
     run = start(project, *command)
     wait_for(lambda: list(project.folder.glob(pattern)) or run.poll() is not None)
     assert run.poll() is None, "it came to its end before"
@@ -236,13 +236,13 @@ def interrupt(project: Project, command: tuple[str, ...], pattern: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("front_end", ["snakemake", "dvc"])
 def test_an_interrupted_run_goes_on_where_it_was(project, expected, front_end):
-    """DVC removes a stage's outputs before it runs; what is half done lies outside of them."""
+    """DVC removes a stage's outputs before it runs; half-done work lies outside them."""
     forced = ("dvc", "repro", "--force", "--single-item")
     if front_end == "snakemake":
         remove(project, (*TRAINING.paths, *CAPTURE.paths))
         train, capture = (*SNAKEMAKE, "--", MODEL), SNAKEMAKE
     else:
-        # Nothing there that could be kept.
+        # Nothing there could be kept.
         shutil.rmtree(project.folder / "data/kept")
         train, capture = (*forced, "models@default"), (*forced, "activations@default")
     interrupt(project, train, CHECKPOINT)

@@ -1,4 +1,4 @@
-"""The tiny study, or the core of it, through Snakemake and DVC: what runs, and the same bytes."""
+"""The tiny study, or its core, through Snakemake and DVC: what runs, and the same bytes."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ SUPPLEMENT = {"supplement": 1} if HAVE_LATEX else {}
 
 
 def artifacts(project) -> dict[str, str]:
-    """SHA-256 of everything that the workflow makes.
+    """SHA-256 of all that the workflow makes.
 
     Left out are hidden files, the parts of params.yaml, what was recorded on request, results of
-    runs that the study has no more, and the list of the studies on disk, which is of this disk.
+    runs that the study no longer has, and the list of studies, which is this disk's.
     """
-    found = {}
+    digests = {}
     for file in sorted((project.folder / "data").rglob("*")):
         name = str(file.relative_to(project.folder))
         others = ("data/config/", "data/kept/", "data/packages/", "data/records/",
                   "data/set_aside/", str(links.PAGES))  # fmt: skip
         ours = not name.startswith(others)
         if file.is_file() and not file.is_symlink() and ours and not file.name.startswith("."):
-            found[name] = hashlib.sha256(file.read_bytes()).hexdigest()
-    return found
+            digests[name] = hashlib.sha256(file.read_bytes()).hexdigest()
+    return digests
 
 
 @contextlib.contextmanager
@@ -52,7 +52,7 @@ def edited(project, key, value):
 
 
 def test_the_study_is_whole(finished):
-    made = artifacts(finished)
+    digests = artifacts(finished)
     for expected in (
         "data/studies/default/activations/decoder/sample_reviews/zero/index.parquet",
         "data/studies/default/measurements/similarity/minilm/sample_reviews/zero.json",
@@ -62,7 +62,7 @@ def test_the_study_is_whole(finished):
         "data/studies/default/generated/numbers.tex",
         *(f"data/studies/default/pdf/{document}.pdf" for document in DOCUMENTS),
     ):
-        assert expected in made
+        assert expected in digests
     measured = json.loads(
         (
             finished.folder
@@ -172,7 +172,7 @@ def test_the_other_ways_in(finished):
 @pytest.mark.slow
 @pytest.mark.skipif(not HAVE_LATEX, reason=f"LaTeX is not installed: {latex.INSTALL}")
 def test_the_documents_themselves_build_from_the_tiny_study(finished, tmp_path):
-    """The other tests have short ones, which show the same."""
+    """The other tests' are short and show the same."""
     copy = finished.copy(tmp_path / "project")
     for document in DOCUMENTS:
         shutil.copy(ROOT / f"paper/{document}.tex", copy.folder / "paper")
@@ -208,7 +208,7 @@ def test_dvc_reproduces_an_edit_and_restores_it(core):
                 "figures/training_loss.json",
                 "index.html",
                 *(f"pdf/{name}.pdf" for name in SUPPLEMENT),
-                # What they are made of changed, also where the same came of it.
+                # What they are made of changed, even where the result did not.
                 "receipts/figures/training_loss.json",
                 "receipts/page/page.json",
                 *(f"receipts/paper/{name}.json" for name in SUPPLEMENT),
@@ -228,7 +228,7 @@ def test_record_refuses_what_is_not_current(core):
 
 
 def test_record_fills_a_hole_with_what_is_kept_or_refuses(core, tmp_path):
-    """All that was made of the file is there, so Snakemake by itself would not miss it."""
+    """All that was made of the file exists, so Snakemake by itself would not miss it."""
     folder = core.folder / "data/studies/default/activations/decoder/sample_reviews/zero"
     kept = core.folder / "data/kept"
     for name in ("index.parquet", "shard-00000.safetensors"):
@@ -291,7 +291,7 @@ def sha256(path) -> str:
 
 @pytest.mark.parametrize("fault", ["checksum", "truncated", "column", "absent", "weights"])
 def test_wrong_input_stops_with_one_line_and_leaves_nothing(finished, tmp_path, fault):
-    """Through Snakemake, as a user meets it."""
+    """Through Snakemake, as users meet it."""
     dataset, name = {
         "column": ("truthfulqa_local", "TruthfulQA.csv"),
     }.get(fault, ("imdb_local", "aclImdb_v1.tar.gz"))
@@ -327,11 +327,11 @@ def test_wrong_input_stops_with_one_line_and_leaves_nothing(finished, tmp_path, 
         lines = [line for line in result.stdout.splitlines() if line.startswith("error: ")]
         assert len(lines) == 1 and message in lines[0], result.stdout[-3000:]
         assert "Traceback" not in result.stdout
-        # The raw file is whole and what its checksum says; only reading it fails.
+        # The raw file is whole and matches its checksum; only reading it fails.
         raw = {f"data/raw/{dataset}/raw", f"data/raw/{dataset}/raw.json"}
         raw |= {f"data/receipts/raw_text/fetch/{dataset}.json"}
         whole = raw if fault in ("truncated", "column") else set()
-        assert {made for made in artifacts(finished) if dataset in made} == whole
+        assert {artifact for artifact in artifacts(finished) if dataset in artifact} == whole
     finally:
         params.write_bytes(original)
         shutil.rmtree(finished.folder / "data/raw" / dataset, ignore_errors=True)

@@ -47,11 +47,11 @@ VARIANTS: dict[str, dict[str, object]] = {
 
 @pytest.fixture(scope="session")
 def fresh(core, tmp_path_factory) -> dict[str, tuple[bytes, dict[str, str]]]:
-    """The parameters of each variant, and what a clone without results makes of them."""
+    """Each variant's parameters, and what a clone without results makes of them."""
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent
-    made = {}
+    by_variant = {}
     for variant, edits in VARIANTS.items():
         whole = shared / f"fresh-{variant}"
         with FileLock(f"{whole}.lock"):
@@ -67,8 +67,8 @@ def fresh(core, tmp_path_factory) -> dict[str, tuple[bytes, dict[str, str]]]:
                 text = params.read_text().replace("studies:\n", "studies:\n" + OTHER_STUDY, 1)
                 params.write_text(text)
                 clone.folder.rename(whole)
-        made[variant] = ((whole / "params.yaml").read_bytes(), artifacts(Project(whole)))
-    return made
+        by_variant[variant] = ((whole / "params.yaml").read_bytes(), artifacts(Project(whole)))
+    return by_variant
 
 
 class History:
@@ -84,7 +84,7 @@ class History:
         self.told.append(what)
 
     def run(self, *command: str) -> None:
-        """Run a command, which may fail: what it leaves behind is what is tested."""
+        """Run a command that may fail: what it leaves behind is tested."""
         result = self.project.run(*command, check=False)
         self.tell(f"{' '.join(command)} -> {result.returncode}")
         assert "Traceback" not in result.stdout or "dvc" in command[0], result.stdout[-4000:]
@@ -96,10 +96,10 @@ class History:
         self.tell(f"edit: {self.variant}")
 
     def outputs(self) -> list[str]:
-        """What jobs made, and is of the study."""
+        """What jobs made for the study."""
         folders = (self.project.folder / "data" / FOLDER, self.project.folder / STUDY / FOLDER)
-        found = [receipts.read(path) for folder in folders for path in folder.rglob("*.json")]
-        names = {name for receipt in found if receipt for name in receipt.outputs}
+        records = [receipts.read(path) for folder in folders for path in folder.rglob("*.json")]
+        names = {name for receipt in records if receipt for name in receipt.outputs}
         # What lies beside one that stands for its folder is made with it.
         whole = {Path(name).parent for name in names if Path(name).name in STANDS_FOR_FOLDER}
         return sorted(
@@ -137,7 +137,7 @@ class History:
         kill(self.project, run, victim)
 
     def fill_disk(self) -> None:
-        """Run on a disk that has hardly any room."""
+        """Run on a disk with hardly any room."""
         if not self.disk_is_small:
             self.tell("a full disk: not possible here")
             return
@@ -179,7 +179,7 @@ class History:
             path.write_bytes(content)
 
     def rot(self) -> None:
-        """Flip a byte and keep the date, as a disk does that forgets, then look for it."""
+        """Flip a byte and keep the date, as a failing disk does, then look for it."""
         path = self.victim()
         if path is None or not path.stat().st_size:
             return
@@ -277,7 +277,7 @@ class History:
         self.run("posenc", "record")
 
     def actions(self) -> list[Callable[[], None]]:
-        """What may happen, the more frequent more than once."""
+        """What may happen; frequent ones several times."""
         return [
             self.edit, self.edit, self.edit, self.run_targets, self.run_snakemake, self.run_dvc,
             self.kill, self.kill, self.kill, self.fill_disk, self.damage, self.rot,
@@ -329,11 +329,11 @@ def test_one_plain_run_ends_with_what_a_fresh_clone_makes(history, fresh, seed):
         result = project.run(*front_end, check=False)
     story = "\n".join([f"seed {seed}:", *history.told, " ".join(front_end)])
     assert result.returncode == 0, f"{story}\n{result.stdout[-4000:]}"
-    found, (_, expected) = artifacts(project), fresh[history.variant]
-    found = {name: sha for name, sha in found.items() if "data/studies/other/" not in name}
-    stale = {name for name in expected if found.get(name) != expected[name]}
-    assert stale == set() and found.keys() == expected.keys(), (
-        f"{story}\n{sorted(stale)}\nmore: {sorted(found.keys() - expected.keys())}\n"
+    digests, (_, expected) = artifacts(project), fresh[history.variant]
+    digests = {name: sha for name, sha in digests.items() if "data/studies/other/" not in name}
+    stale = {name for name in expected if digests.get(name) != expected[name]}
+    assert stale == set() and digests.keys() == expected.keys(), (
+        f"{story}\n{sorted(stale)}\nmore: {sorted(digests.keys() - expected.keys())}\n"
         f"{result.stdout[-3000:]}"
     )
     assert project.planned() == {}, story

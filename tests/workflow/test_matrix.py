@@ -40,7 +40,7 @@ def agree(project: Project) -> bool:
 
 
 def kept(project: Project) -> set[str]:
-    """Runs that the captures and measurements of the last run did not compute anew."""
+    """Runs that the last captures and measurements did not recompute."""
     folders = (project.folder / "logs" / name for name in ("capture", "perplexity", "heads"))
     return {
         line.removesuffix(" is current and is kept")
@@ -55,9 +55,9 @@ def kept(project: Project) -> set[str]:
 def test_after_an_unrecorded_snakemake_dvc_makes_the_same(project):
     project.edit(HEIGHT, 3.1)
     project.snakemake()
-    made = artifacts(project)
+    digests = artifacts(project)
     assert project.reproduced() == ["figures", *(["paper"] * bool(SUPPLEMENT)), "page"]
-    assert artifacts(project) == made
+    assert artifacts(project) == digests
     assert agree(project)
 
 
@@ -175,17 +175,17 @@ def test_dvc_computes_as_little_from_the_same_start(project, tmp_path):
 
 @pytest.mark.slow
 def test_an_edit_and_back_without_a_record(project):
-    """What DVC restores is recognised by its bytes, also where Snakemake had made it itself."""
+    """What DVC restores is recognised by its bytes, even where Snakemake had made it."""
     before, params = artifacts(project), (project.folder / "params.yaml").read_bytes()
     project.edit(SEED, 5)
     project.snakemake()
-    made = artifacts(project)
-    assert made != before
+    digests = artifacts(project)
+    assert digests != before
     (project.folder / "params.yaml").write_bytes(params)
     project.run("dvc", "checkout", "--force")
     assert artifacts(project) == before
     assert agree(project)
-    # Forth again, by hand: the edit's own results are known, too.
+    # Forward again, by hand: the edit's results are known too.
     project.edit(SEED, 5)
     assert project.planned() == PERPLEXITY_JOBS
 
@@ -193,7 +193,7 @@ def test_an_edit_and_back_without_a_record(project):
 @pytest.mark.slow
 def test_experiments(project):
     before = artifacts(project)
-    # Apart from the workspace: nothing here changes.
+    # Outside the workspace: nothing here changes.
     project.run("dvc", "exp", "run", "--temp", "--name", "apart", "-S", f"++{SEED}=5")
     assert artifacts(project) == before
     assert agree(project)
@@ -217,14 +217,14 @@ def test_experiments(project):
 
 def experiments(shown: list) -> list[dict]:
     """The data of every commit and experiment that `dvc exp show --json` lists."""
-    found = []
+    entries = []
     for row in shown:
         data = row.get("data")
         if data and "data/studies/default/metrics.json" in (data.get("metrics") or {}):
-            found.append(data)
+            entries.append(data)
         for experiment in row.get("experiments") or []:
-            found += experiments(experiment.get("revs") or [])
-    return found
+            entries += experiments(experiment.get("revs") or [])
+    return entries
 
 
 @pytest.mark.slow
@@ -232,7 +232,7 @@ def test_an_edited_module(project):
     project.append("workflow/posenc/metrics/perplexity.py", "\n# edited\n")
     # Other measurements use the module too.
     assert project.planned() == {**PERPLEXITY_JOBS, "conditions": 1}
-    # Numbers and figures come out the same, so no document is built.
+    # Numbers and figures stay the same, so no document is built.
     assert project.reproduced() == ["measurements", "figures", "numbers", "page"]
     assert agree(project)
 

@@ -22,7 +22,7 @@ def project(tmp_path_factory) -> Project:
 
 
 def write(project: Project, before: str, after: str) -> int:
-    """Write params.yaml with one edit, and return the line of it."""
+    """Write params.yaml with one edit, and return its line."""
     text = (ROOT / "params.yaml").read_text()
     assert before in text
     (project.folder / "params.yaml").write_text(text.replace(before, after, 1))
@@ -40,7 +40,7 @@ def write(project: Project, before: str, after: str) -> int:
     ids=["octal", "infinite", "reserved"],
 )
 def test_each_command_refuses_it_with_the_line(project, command, before, after, said):
-    """One of each check of the reader; all that it refuses: tests/unit/test_yaml_file.py."""
+    """One per check of the reader; all that it refuses: tests/unit/test_yaml_file.py."""
     line = write(project, before, after)
     result = project.run(*COMMANDS[command], check=False)
     assert result.returncode

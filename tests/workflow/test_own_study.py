@@ -1,4 +1,4 @@
-"""The study that docs/studies.md begins with runs as it stands there, from a text to a record."""
+"""The first study of docs/studies.md runs as it stands there, from a text to a record."""
 
 from __future__ import annotations
 
@@ -50,14 +50,16 @@ def test_a_study_of_ten_lines_goes_from_a_file_to_a_record(tmp_path):
     assert {"fetch", "tokenize", "similarity", "figure", "page"} <= ran(followed)
     assert "data/studies/mine/index.html" in followed.splitlines()[-4]
     assert project.run("posenc", "plan").stdout == "Everything is up to date.\n"
-    for made in ("data/studies/mine/figures/layer_similarity.pdf", "report/index.html"):
-        assert (project.folder / made).stat().st_size > 10_000
+    for artifact in ("data/studies/mine/figures/layer_similarity.pdf", "report/index.html"):
+        assert (project.folder / artifact).stat().st_size > 10_000
     numbers = json.loads((project.folder / "data/studies/mine/numbers.json").read_text())
-    similar = [one for key, one in numbers.items() if key.startswith("minilm.mine.zero.similarity")]
+    similar = [
+        number for key, number in numbers.items() if key.startswith("minilm.mine.zero.similarity")
+    ]
     assert similar
     page = (project.folder / "report/index.html").read_text()
     assert "in this study" not in page and "minilm has no language-model head" in page
-    assert all("value" in one for one in numbers.values())
+    assert all("value" in number for number in numbers.values())
     assert path in html.unescape(page)
     assert [*tmp_path.rglob("ran")] == [], "a part of a name was run"
     assert project.planned() == {}

@@ -1,4 +1,4 @@
-"""The pages of findings: each command that they show makes what they say, in the tiny study."""
+"""The pages of findings: each command shown there makes what they say, in the tiny study."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def commands(page: str) -> list[str]:
 def test_every_row_of_the_catalogue_has_its_command_and_finding(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     sections = re.split(r"(?m)^## ", text)[1:]
-    named = {row: one for one in sections for row in ROWS[page] if re.match(rf"{row}\b", one)}
+    named = {
+        row: passage for passage in sections for row in ROWS[page] if re.match(rf"{row}\b", passage)
+    }
     assert sorted(named) == ROWS[page]
     for row, section in named.items():
         assert "```sh\nsnakemake" in section, row
@@ -55,7 +57,7 @@ def test_commands_of_a_page_name_what_is_there(finished, page):
         study, folder, file = Path(target).parts[2:]
         figures = raw["studies"][study].get("figures", FIGURES)
         assert folder == "figures" and Path(file).stem in figures, command
-        # The finished study stands for the one that a page names.
+        # The finished study replaces the one that a page names.
         if Path(file).stem in OF_OTHER_STUDIES:  # no other study has what they take
             continue
         target = f"data/studies/default/figures/{file}"

@@ -13,5 +13,5 @@ def test_a_command_that_never_ends_is_named_and_leaves_no_job(tmp_path, monkeypa
     monkeypatch.setattr(conftest, "LONGEST", 1)
     with pytest.raises(AssertionError, match="`bash -c sleep 3333 & sleep 3333` ran for more"):
         Project(tmp_path).run("bash", "-c", "sleep 3333 & sleep 3333")
-    left = [one.info["cwd"] for one in psutil.process_iter(["cwd"])]
+    left = [process.info["cwd"] for process in psutil.process_iter(["cwd"])]
     assert str(tmp_path) not in left

@@ -1,4 +1,4 @@
-"""The study `real`, on models of the true sizes from a hub that lies here, from end to end."""
+"""The study `real` from end to end, on models of the true sizes from a local hub."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def test_the_study_real_goes_from_the_hub_to_the_paper(tmp_path):
         shape = (config.get("num_hidden_layers") or config["n_layer"],
                  config.get("hidden_size") or config["n_embd"], config["vocab_size"])  # fmt: skip
         assert shape == (layers, width, tokens)
-    made = project.folder / "data/studies/real"
-    numbers = json.loads((made / "numbers.json").read_text())
-    # The figure that the source has for GPT-2, of random weights here.
+    folder = project.folder / "data/studies/real"
+    numbers = json.loads((folder / "numbers.json").read_text())
+    # The source's figure for GPT-2, here with random weights.
     for key in ("zero.similarity.last.cosine", "zero.conditions.perplexity"):
         assert numbers[f"gpt2.imdb.{key}"]["value"] > 0
     assert numbers["gpt2.positions.rows"]["value"] == 512
@@ -44,4 +44,4 @@ def test_the_study_real_goes_from_the_hub_to_the_paper(tmp_path):
         "slides.pdf",
         "figures/position_heads.pdf",
     ):
-        assert (made / file).stat().st_size > 10_000
+        assert (folder / file).stat().st_size > 10_000

@@ -1,4 +1,4 @@
-"""The recipes of CONTRIBUTING.md: each patch applies, and does what the page says of it.
+"""The recipes of CONTRIBUTING.md: each patch applies and does what the page says.
 
 A patch that no longer applies: CONTRIBUTING.md, "When a patch no longer applies".
 """
@@ -45,7 +45,7 @@ def copy_of(folder: Path, *patches: str) -> Project:
 
 
 def read_by(project: Project) -> dict[str, Any]:
-    """What jobs read of params.yaml and the code, by its path in ``data/config``."""
+    """What jobs read of params.yaml and the code, by path in ``data/config``."""
     project.run("posenc", "check", "--write")
     root = project.folder / "data/config"
     return {
@@ -60,8 +60,8 @@ def copies(tmp_path_factory) -> dict[str, Project]:
     chosen = {"": [], **{name: [name] for name in SECTIONS}, "all": list(SECTIONS)}
     folders = {name: tmp_path_factory.mktemp(name or "plain") for name in chosen}
     with ThreadPoolExecutor(2) as pool:
-        made = pool.map(lambda name: copy_of(folders[name], *chosen[name]), chosen)
-        return dict(zip(chosen, made, strict=True))
+        copied = pool.map(lambda name: copy_of(folders[name], *chosen[name]), chosen)
+        return dict(zip(chosen, copied, strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_a_recipe_names_the_files_of_its_patch(recipe):
 
 
 def test_the_parameters_of_all_recipes_are_right_together(copies):
-    """Of each alone, the plan below shows it."""
+    """The plan below shows each alone."""
     assert "params.yaml is valid" in copies["all"].run("posenc", "check").stdout
 
 
@@ -115,8 +115,8 @@ def test_a_run_plans_the_jobs_that_the_recipe_says(planned, recipe):
     if "one of each rule that runs once a model" in said:
         measured = {
             name
-            for name, one in MEASUREMENTS.items()
-            if one.of and one.subjects != "schemes" and not one.learns
+            for name, measurement in MEASUREMENTS.items()
+            if measurement.of and measurement.subjects != "schemes" and not measurement.learns
         }
         expected |= dict.fromkeys(STEPS | measured, 1)
     assert more == expected
@@ -135,8 +135,8 @@ def test_the_model_is_built_as_it_says(copies):
     from posenc.models.training import build
 
     section = load(copies["add-a-model"].folder / "params.yaml").models["decoder_shallow"]
-    found = sum(p.numel() for p in build(section.source, 1024, 0).parameters())
-    assert found == (1024 + 128) * 128 + 2 * (12 * 128**2 + 13 * 128) + 2 * 128
+    count = sum(p.numel() for p in build(section.source, 1024, 0).parameters())
+    assert count == (1024 + 128) * 128 + 2 * (12 * 128**2 + 13 * 128) + 2 * 128
 
 
 def test_a_condition_reaches_evaluations_alone(copies):
@@ -159,7 +159,7 @@ def test_a_condition_reaches_evaluations_alone(copies):
 
 @pytest.mark.parametrize("recipe", ["add-a-measurement", "add-a-figure"])
 def test_an_addition_leaves_the_code_of_all_others_as_it_is(copies, recipe):
-    """What is measured and drawn already stays current; readers get what names the new one."""
+    """Existing measurements and figures stay current; readers get what names the new one."""
     before, after = (
         {Path(path).stem: code for path, code in read_by(copies[name]).items() if "/code/" in path}
         for name in ("", recipe)
@@ -170,7 +170,7 @@ def test_an_addition_leaves_the_code_of_all_others_as_it_is(copies, recipe):
 
 
 def test_a_measurement_reaches_the_paper_and_the_page(copies, tmp_path):
-    """A made-up one goes through the real steps, under the key that the paper has."""
+    """A made-up one goes through the real steps, under the paper's key."""
     project = copies["add-a-measurement"]
     program = (
         "import sys; from pathlib import Path; from tests.unit import synthetic as s;"
@@ -180,23 +180,23 @@ def test_a_measurement_reaches_the_paper_and_the_page(copies, tmp_path):
     study, *measured = project.run("python", "-c", program).stdout.split()
     common = ["--study", study, "--published", "paper/published.yaml"]
     common += ["--versions", "docs/mask-versions.json"]
-    made = tmp_path / "made"
+    out = tmp_path / "made"
     project.run(
         *("python", "-m", "posenc.steps.typeset", *common),
-        *("--output-numbers", str(made / "numbers.tex"), "--output-tables", str(made / "tables")),
-        *("--metrics", str(made / "metrics.json"), "--plots", str(made / "plots"), *measured),
+        *("--output-numbers", str(out / "numbers.tex"), "--output-tables", str(out / "tables")),
+        *("--metrics", str(out / "metrics.json"), "--plots", str(out / "plots"), *measured),
     )
-    numbers = (made / "numbers.tex").read_text()
+    numbers = (out / "numbers.tex").read_text()
     assert re.search(r"decoder\.reviews\.zero\.state_norms\.last\}.*20\.0", numbers)
     project.run(
         *("python", "-m", "posenc.steps.page", *common),
-        *("--output", str(made / "index.html"), *measured),
+        *("--output", str(out / "index.html"), *measured),
     )
-    assert "state_norms/decoder/" in (made / "index.html").read_text()
+    assert "state_norms/decoder/" in (out / "index.html").read_text()
 
 
 def test_the_tests_of_all_recipes_pass_together(copies):
-    """Those that they bring, and those that compare rules with stages and sections with steps."""
+    """Their own tests, and those that compare rules with stages and sections with steps."""
     project = copies["all"]
     sections = "test_every_file_is_the_section_of_the_command_that_reads_it[default]"
     agreement = (

@@ -1,4 +1,4 @@
-"""What a killed run leaves behind is found, said and repaired by the next one."""
+"""The next run finds, reports and repairs what a killed one leaves behind."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_run_that_is_alive_keeps_its_lock_its_jobs_and_its_files(core):
     kept = artifacts(core)
     run = start(core, *SNAKEMAKE)
     wait_for(lambda: jobs_of(core, TRAIN))
-    # Held there, so that no job writes a file in the moment in which another run looks at it.
+    # Held there, so that no job writes a file at the moment another run looks at it.
     held = jobs_of(core, TRAIN)
     for process in held:
         process.suspend()
@@ -77,7 +77,7 @@ def test_a_run_that_is_alive_keeps_its_lock_its_jobs_and_its_files(core):
     assert "is at work here" in second.stdout
     assert "killed" not in second.stdout
     core.snakemake("--dry-run")  # is answered meanwhile
-    # The jobs that follow read what was written for this run: an edit waits.
+    # Later jobs read what was written for this run: an edit waits.
     with edited(core, "measurements.perplexity.seed", 5):
         assert core.planned()["perplexity"] == 1
     for command in (["repro", "--force"], ["checkout"], ["exp", "run"]):
@@ -107,7 +107,7 @@ def test_a_killed_training_goes_on_from_its_checkpoint(core):
 
 
 def test_unfinished_files_and_folders_are_removed(core):
-    """They would count as outputs of DVC's stages, whose outputs are folders."""
+    """They would count as outputs of DVC's stages: those are folders."""
     before = artifacts(core)
     store = core.folder / STUDY / "activations/decoder/sample_reviews/zero"
     shutil.copytree(store, store.with_name(".zero.retired"))

@@ -38,7 +38,7 @@ SSHD = shutil.which("sshd", path=os.pathsep.join([os.environ["PATH"], "/usr/sbin
 
 @dataclasses.dataclass(frozen=True)
 class Store:
-    """A remote: its address for DVC, the options that reach it, and the folder where it ends."""
+    """A remote: its address for DVC, the options to reach it, and its folder."""
 
     url: str
     folder: Path
@@ -161,19 +161,19 @@ def object_name(md5: str) -> str:
 
 
 def objects(project: Project, stage: str = "") -> dict[str, str]:
-    """Objects that a push of the stages whose names start so sends, and what each becomes.
+    """Objects that a push of stages with this prefix sends, and what each becomes.
 
     Outputs that git keeps (``cache: false``) are not sent.
     """
     with Repo(str(project.folder)) as repo:
         outs = [out for out in repo.index.outs if out.use_cache]
         outs = [out for out in outs if out.stage.name.startswith(stage)]
-        made = {object_name(out.hash_info.value): out.def_path for out in outs}
-    for name, path in list(made.items()):
+        paths = {object_name(out.hash_info.value): out.def_path for out in outs}
+    for name, path in list(paths.items()):
         if name.endswith(".dir"):
             for entry in json.loads((project.folder / CACHE / name).read_text()):
-                made[object_name(entry["md5"])] = f"{path}/{entry['relpath']}"
-    return made
+                paths[object_name(entry["md5"])] = f"{path}/{entry['relpath']}"
+    return paths
 
 
 def stored(content: Path) -> set[str]:
@@ -182,7 +182,7 @@ def stored(content: Path) -> set[str]:
 
 
 def unclean(project: Project) -> str:
-    """What ``dvc status`` finds, once the files are there that each clone writes for itself."""
+    """What ``dvc status`` finds once the files that each clone writes for itself exist."""
     project.run("posenc", "check", "--write")
     result = project.run("dvc", "status", check=False)
     return "" if "up to date" in result.stdout else result.stdout
@@ -195,7 +195,7 @@ def assert_same(project: Project, source: Project) -> None:
 
 
 def killed(project: Project, *command: str, when: Callable[[], bool]) -> None:
-    """Start a command, and kill it and what it has started as soon as a condition holds."""
+    """Start a command; kill it and all it started as soon as a condition holds."""
     process = subprocess.Popen(
         command,
         cwd=project.folder,
@@ -252,8 +252,10 @@ def test_a_study_is_shared_without_its_activations(source, directory, tmp_path):
     directory.add_to(clone, verify="true")
     assert clone.run("dvc", "pull", check=False).returncode, "a plain pull wants all of them"
     clone.run("dvc", "pull", "--allow-missing")
-    made = artifacts(source)
-    assert artifacts(clone) == {name: made[name] for name in set(made) - set(activations.values())}
+    digests = artifacts(source)
+    assert artifacts(clone) == {
+        name: digests[name] for name in set(digests) - set(activations.values())
+    }
     clone.run("posenc", "check", "--write")
     for edit, expected in (False, []), (True, ["figures"]):
         if edit:
@@ -263,7 +265,7 @@ def test_a_study_is_shared_without_its_activations(source, directory, tmp_path):
 
 
 def write_over(path: Path, content: bytes) -> None:
-    """Replace the content of an object, which DVC has made read-only and trusts for that."""
+    """Replace the content of an object that DVC made read-only and therefore trusts."""
     mode = path.stat().st_mode
     path.chmod(0o644)
     path.write_bytes(content)
@@ -278,7 +280,7 @@ def flip(path: Path) -> None:
 
 
 def find_damage(content: Path) -> set[str]:
-    """Objects that are not what their name says, by the command of docs/remotes.md."""
+    """Objects that do not match their name, by the command of docs/remotes.md."""
     result = subprocess.run(
         ["bash", "-c", FIND_DAMAGE],
         cwd=content,
@@ -286,9 +288,9 @@ def find_damage(content: Path) -> set[str]:
         stderr=subprocess.DEVNULL,
         text=True,
     )
-    found = set(re.findall(r"(?m)^\./(.+): FAILED$", result.stdout))
-    assert bool(found) == bool(result.returncode)
-    return found
+    damaged = set(re.findall(r"(?m)^\./(.+): FAILED$", result.stdout))
+    assert bool(damaged) == bool(result.returncode)
+    return damaged
 
 
 def test_damage_on_a_remote_is_found_and_repaired(source, store, tmp_path):
@@ -301,7 +303,7 @@ def test_damage_on_a_remote_is_found_and_repaired(source, store, tmp_path):
     inside = {path: name for name, path in known.items() if str(Path(path).parent) in lists}
     alone = [name for name, path in known.items() if path not in {**lists, **inside}]
     path_inside, damaged_inside = next(iter(inside.items()))
-    # In another directory: a list that can be read, and names a file that never was.
+    # In another directory: a readable list that names a file that never was.
     path_list, damaged_list = next(
         item for item in reversed(lists.items()) if item[0] != str(Path(path_inside).parent)
     )
@@ -322,7 +324,7 @@ def test_damage_on_a_remote_is_found_and_repaired(source, store, tmp_path):
     assert str(Path(path_inside).parent) in result.stdout
     assert not (clone.folder / known[damaged_alone]).exists()
     assert not (clone.folder / path_inside).exists()
-    # DVC verifies no list; that the files are not what the lock file says, it finds later.
+    # DVC verifies no list; it finds later that the files differ from the lock file.
     assert path_list in unclean(clone)
 
     source.run("dvc", "push")
@@ -428,11 +430,11 @@ def test_a_pull_killed_while_it_writes_artifacts_is_finished_by_the_next(
     def inside() -> list[str]:
         return [path for path in written() if str(Path(path).parent) in lists]
 
-    # DVC writes files in an order of its own: in good time, some of a folder are there.
+    # DVC writes files in its own order: in good time, some of a folder exist.
     killed(clone, "dvc", "pull", when=lambda: len(written()) > len(every) // 3 and inside())
     assert fetched(clone) == set(every)
     assert artifacts(clone).keys() < artifacts(source).keys()
-    # A kill within a file leaves a part of it under another name; one between two does not.
+    # A kill within a file leaves a part under another name; one between two does not.
     (clone.folder / inside()[0]).with_name(".AAAAAAAAAAAAAAAAAAAAAA.tmp").write_bytes(b"part")
     again = clone.run("dvc", "pull", check=False)
     if again.returncode:  # it says which file is in its way, and how to go on

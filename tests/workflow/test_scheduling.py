@@ -1,4 +1,4 @@
-"""Jobs side by side: as many as there are processors, whatever ``--cores`` says."""
+"""Jobs run side by side, one per processor, whatever ``--cores`` says."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_eight_cores_on_two_processors_run_two_jobs_side_by_side(core):
     command = ["taskset", "--cpu-list", two, "snakemake", "--cores", "8", "--resources", "gpu=1"]
     result = core.run(*command, "--verbose", "--forcerun", *FIGURES, "--", *FIGURES)
     assert "Provided cores: 2" in result.stdout
-    # It plans when a job ends, not every second for each one that has ended.
+    # It plans when a job ends, not every second for each ended job.
     assert result.stdout.count("Resources before job selection") <= len(FIGURES) + 1
     first, second, third = intervals(core, FIGURES)
     assert second[0] < first[1], "the second did not wait for the first"

@@ -27,9 +27,9 @@ def project(core, tmp_path) -> Project:
 
 
 def shown_study(project: Project) -> set[str]:
-    """The studies that the links at the top lead to; all of them exist."""
-    found = [project.folder / path for path in links.LINKS]
-    there = [path for path in found if os.path.lexists(path)]
+    """The existing studies that the links at the top lead to."""
+    paths = [project.folder / path for path in links.LINKS]
+    there = [path for path in paths if os.path.lexists(path)]
     assert {path.resolve().name for path in there} == set(SHOWN)
     assert all(path.exists() for path in there)
     studies = (project.folder / plan.STUDIES).resolve()
@@ -43,14 +43,16 @@ def test_another_study_and_back_plans_nothing(project):
     line = f"Study 'other': {', '.join(SHOWN)} in data/studies/other"
     assert line in ran.splitlines()[-5:]
     assert shown_study(project) == {"default"}, "params.yaml has not changed"
-    made = artifacts(project)
-    assert {name: made[name] for name in before} == before
-    assert {name for name in made if name.startswith("data/studies/other/")} == made.keys() - before
+    digests = artifacts(project)
+    assert {name: digests[name] for name in before} == before
+    assert {
+        name for name in digests if name.startswith("data/studies/other/")
+    } == digests.keys() - before
     for study in ("other", "default"):
         project.run("posenc", "study", study)
         assert shown_study(project) == {study}
         assert "Nothing to be done" in project.snakemake("--dry-run").stdout
-    assert artifacts(project) == made
+    assert artifacts(project) == digests
     assert "Study 'default': " in project.run("posenc", "summary").stdout
     changed = project.run("git", "status", "--porcelain", "--untracked-files=all").stdout
     assert not [path for path in links.LINKS if str(path) in changed]
@@ -70,16 +72,16 @@ def test_what_a_finished_study_takes_is_what_was_said(core, monkeypatch):
     """Within a fifth of tokens, within a factor of 2 of documents; before these, a bound."""
     monkeypatch.chdir(core.folder)
     params = load(Path("params.yaml"))
-    (made,) = storage.parts(params)
-    assert made.what == "activations of decoder" and made.size
-    assert 1 / 1.2 < made.size / taken(made) < 1.2
+    (part,) = storage.parts(params)
+    assert part.what == "activations of decoder" and part.size
+    assert 1 / 1.2 < part.size / taken(part) < 1.2
     real = plan.STUDIES
     monkeypatch.setattr(plan, "STUDIES", Path("elsewhere"))
     (expected,) = storage.parts(params)
-    assert expected.size and 1 / 2 < expected.size / taken(made) < 2
+    assert expected.size and 1 / 2 < expected.size / taken(part) < 2
     monkeypatch.setattr(plan, "DOCUMENTS", Path("elsewhere"))
     (bound,) = storage.parts(params)
-    assert bound.size and bound.is_bound and taken(made) / 1.2 < bound.size
+    assert bound.size and bound.is_bound and taken(part) / 1.2 < bound.size
     monkeypatch.setattr(storage, "MODELS", Path("elsewhere"))
     monkeypatch.setattr(plan, "STUDIES", real)
     weights, _ = storage.parts(params)

@@ -39,10 +39,10 @@ def printed(folder) -> list[str]:
     return tutorial.run_python(ENGLISH, folder)
 
 
-def close(shown: str, made: str) -> None:
+def close(shown: str, computed: str) -> None:
     """The same words, and numbers in one decimal: another processor may round the other way."""
-    assert NUMBER.sub("#", shown) == NUMBER.sub("#", made), "run python docs/tutorial.py"
-    numbers = [list(map(float, NUMBER.findall(text))) for text in (shown, made)]
+    assert NUMBER.sub("#", shown) == NUMBER.sub("#", computed), "run python docs/tutorial.py"
+    numbers = [list(map(float, NUMBER.findall(text))) for text in (shown, computed)]
     assert numbers[0] == pytest.approx(numbers[1], abs=0.11), "run python docs/tutorial.py"
 
 
@@ -61,7 +61,7 @@ def test_cells_print_what_the_page_shows(printed):
 
 
 def test_the_losses_are_as_the_page_says(printed):
-    """A higher one without positions, most of it gone with the mask, hardly any with a placebo."""
+    """Higher without positions; the mask removes most of that, a placebo hardly any."""
     intact, without, mask, placebo = (
         float(NUMBER.search(text)[0]) for text in printed if text.endswith("nats per token\n")
     )
@@ -92,7 +92,7 @@ def test_shell_cells_make_a_study_and_what_follows_an_edit(printed, folder):
     (line,) = kinds("yaml")
     target = setup.splitlines()[0].removeprefix("make ")
     assert re.search(rf"(?m)^{target}\b.*:$", (ROOT / "Makefile").read_text())
-    # A model of the reader's own, smaller than the one that the page saves there.
+    # The reader's own model, smaller than the one that the page saves there.
     own = folder / "tutorial/own_model"
     assert (own / "model.safetensors").stat().st_size > 1e8
     shutil.rmtree(own)

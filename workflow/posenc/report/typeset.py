@@ -124,6 +124,10 @@ def studied(results: Results) -> dict[str, str]:
                 words[f"{role}.weights"] = (
                     lacking if name is None else study_tables.weights(results, name)
                 )
+            if role in ("reviews", "questions"):
+                words[f"{role}.texts"] = (
+                    lacking if name is None else study_tables.texts(results, name)
+                )
     return words
 
 

@@ -200,6 +200,14 @@ def published_experiments_table(results: Results) -> dict[str, Any]:
     return published_table(results, "experiments")
 
 
+def texts(results: Results, dataset: str) -> str:
+    """Whether people or the workflow wrote a data set's texts."""
+    kind = results.study["datasets"][dataset]["source"]["kind"]
+    return {"sample": "synthetic, made from a grammar", "path": "texts of a local file"}.get(
+        kind, "published texts"
+    )
+
+
 def weights(results: Results, model: str) -> str:
     """What a model's weights are, where it has a title, and where they come from."""
     source, title = (results.study["models"][model][part] for part in ("source", "title"))

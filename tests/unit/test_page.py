@@ -32,12 +32,13 @@ from posenc.artifacts.files import (
 )
 from posenc.artifacts.numbers import Number
 from posenc.drawing import common, svg
+from posenc.drawing.exhibit import DOCUMENTS
 from posenc.figures.catalogue import FIGURES
 from posenc.measurements.perplexity import figure as perplexity
 from posenc.report import page, page_heads, page_pictures, page_rows
 from posenc.report import quantities as numbers
 from posenc.report.collection import collect
-from posenc.report.headlines import HEADLINES
+from posenc.report.headlines import FINDINGS
 from posenc.report.records import ALL_DECODERS, Results
 from posenc.steps import page as step
 
@@ -225,22 +226,6 @@ def test_what_was_not_run_is_said_with_its_reason(default):
     assert "no encoder in this study" not in text
 
 
-def test_headlines_say_what_a_study_lacks(any_study):
-    _, written, _, text = any_study
-    glance = text.split('id="glance"')[1].split("</section>")[0]
-    assert glance.count("<article>") == len(HEADLINES)
-    study = results_of(written).study
-    roles = numbers.model_roles(study)
-    for role in ("encoder", "decoder"):  # headlines speak of these
-        assert (f"no {role} in this study" in glance) == (roles[role] is None)
-    # Two of a decoder's headlines need activations.
-    of_decoder = 0 if roles["decoder"] in study["study"]["captured"] else 2
-    assert glance.count("not run") == {None: 4}.get(roles["decoder"], of_decoder) + (
-        {None: 3}.get(roles["encoder"], 0)
-    )
-    assert ("activations of gpt2 are not kept" in glance) == (roles["decoder"] == "gpt2")
-
-
 def test_a_changed_measurement_changes_the_page(default):
     root, written, inputs, before = default
     (path,) = [
@@ -255,8 +240,6 @@ def test_a_changed_measurement_changes_the_page(default):
     assert '"4321"' not in before
     place = ("decoder", "sample_reviews", "zero", "perplexity.perplexity")
     assert cells(after)[place][2:5] == ["4321", "4311", "4331"]
-    glance = after.split('id="glance"')[1].split("</section>")[0]
-    assert '<span class="value">4321</span>' in glance
     old, new = cells(before), cells(after)
     changed = {place for place, row in new.items() if old[place] != row}
     assert changed == {place}
@@ -397,8 +380,10 @@ def test_the_page_is_sound(any_study):
     for control in [*document.all("input"), *document.all("select")]:
         assert any(element["tag"] == "label" for element in control["within"])
     for link in document.all("a"):
-        assert link["attrs"]["href"].removeprefix("#") in ids
-    for element in document.elements:
+        assert link["attrs"]["href"].startswith("../") or (
+            link["attrs"]["href"].removeprefix("#") in {*ids, *(f"{d}.pdf" for d in DOCUMENTS)}
+        )
+    for one in document.elements:
         for attribute in ("aria-labelledby", "for"):
             assert element["attrs"].get(attribute, ids[0]) in ids
     titles = [
@@ -497,37 +482,6 @@ def test_a_role_hides_no_model_of_the_same_name():
     assert (named.places[key].model, named.places[key].files) == ("decoder", ("decoder.json",))
     assert (by_role.places[key].model, by_role.places[key].files) == ("first", ("first.json",))
     assert by_role.places[key].key == key
-
-
-def test_headlines_are_of_numbers(default):
-    results = results_of(default[1])
-    collected = collect(results)
-    for headline in HEADLINES:
-        assert collected.places[headline.place.key].measurement == headline.place.measurement
-
-
-@pytest.mark.parametrize(
-    ("positions", "words"),
-    [("table", "without position embeddings"), ("rotation", "without rotation"),
-     ("none", "without positions")],
-)  # fmt: skip
-def test_headlines_say_what_a_model_lacks_without_positions(default, positions, words):
-    """By its own kind of position, whatever the other models have."""
-    results = results_of(default[1])
-    study = results.study
-    decoder = numbers.model_roles(study)["decoder"]
-    models = {**study["models"], decoder: {**study["models"][decoder], "positions": positions}}
-    headlines = page.headlines({**study, "models": models}, collect(results))
-    said = [
-        (headline.place.model, shown["text"])
-        for headline, shown in zip(HEADLINES, headlines, strict=True)
-        if "{without}" in headline.text
-    ]
-    assert [model for model, _ in said] == ["encoder", "decoder", "decoder"]
-    for model, text in said:
-        wanted = words if model == "decoder" else "without position embeddings"
-        assert f" {wanted}" in text and "{" not in text
-        assert wanted == "without rotation" or "rotation" not in text
 
 
 def test_estimates_of_a_measurement_without_keys_are_shown(default):
@@ -653,7 +607,9 @@ def test_every_fixed_word_has_a_japanese_form_and_no_form_is_left_over(default):
     quoted = {word for word in japanese if any(f'"{word}"' in script for script in scripts)}
     labels = re.findall(r'(?:aria-label|placeholder|title)="([^"]*)"', text)
     assert used | said <= japanese.keys()
-    optional = {"Everything that this study asks for was run.", "not run", "floor"}
+    optional = {"Everything that this study asks for was run.", "At a glance", "floor"}
+    optional.update(*(one.sentences for one in FINDINGS))
+    optional.update(*((one.title, *one.names) for one in FINDINGS))
     assert japanese.keys() <= used | said | quoted | {*map(html.unescape, labels)} | optional
     for words, form in japanese.items():
         assert sorted(re.findall(r"\{\d\}", words)) == sorted(re.findall(r"\{\d\}", form)), words

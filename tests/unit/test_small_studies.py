@@ -16,7 +16,7 @@ from posenc.report.asked import is_asked
 from posenc.report.collection import collect
 from posenc.report.comparison import compare
 from posenc.report.page_rows import rows_of
-from posenc.report.records import Numbers, Place
+from posenc.report.records import Place
 from posenc.report.typeset import numbers_json
 from posenc.steps.typeset import read
 from posenc.study import plan
@@ -64,7 +64,7 @@ def test_the_cosine_that_was_measured_opens_the_page(small, text):
 
 
 def test_a_study_without_such_numbers_has_no_such_part(small):
-    assert page.headlines({**small.study, "measured": []}, Numbers()) == []
+    assert page.headlines(small.study, {}) == []
 
 
 def test_a_model_whose_states_are_not_kept_has_no_cosine(small):
@@ -76,9 +76,9 @@ def test_a_model_whose_states_are_not_kept_has_no_cosine(small):
         if measurement["measurement"] != "similarity"
     ]
     results = dataclasses.replace(small, study=study, measurements=kept)
-    titles = [headline["title"] for headline in page.headlines(small.study, collect(small))]
+    titles = [one["title"] for one in page.headlines(small.study, rows_of(small))]
     assert "Token cosine, encoder" in titles
-    assert page.headlines(study, collect(results)) == []  # nor any other made of states
+    assert page.headlines(study, rows_of(results)) == []  # nor any other that is made of states
 
 
 def test_documents_tokens_and_the_path_are_said(small, text):
@@ -100,7 +100,7 @@ def test_how_a_model_compares_with_the_library_is_said(text):
 
 
 def test_what_the_paper_would_speak_of_is_not_missed(small, whole, text):
-    reasons = part(text, "study").partition("What was not run")[2]
+    reasons = part(text, "not-run")
     for role in ("decoder", "rotary decoder", "questions"):
         assert f"no {role} in this study" not in text
     assert "the text of the documents" not in text and "minilm is not trained here" not in text

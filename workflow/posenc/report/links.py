@@ -17,9 +17,13 @@ LINKS = {
     # Numbers of the documents lead to the page beside them.
     Path("paper/index.html"): "index.html",
     Path("report/index.html"): "index.html",
+    **{Path(f"report/{document}.pdf"): f"pdf/{document}.pdf" for document in DOCUMENTS},
     Path("data/metrics.json"): "metrics.json",
 }
 """Paths that lead to files of the active study, by their names in its folder."""
+
+CHECKOUT = {"Documentation": "site/index.html", "Repository": "README.md"}
+"""What the page of a study leads to in the checkout: the project has no public address."""
 
 PAGES = STUDIES / "studies.js"
 """Which studies have a page. A script, because from a disk a browser reads no other file."""
@@ -63,6 +67,27 @@ def link(study: str, is_active: bool = True) -> None:
         if path.is_symlink() and os.readlink(path) == leads_to:
             continue
         point(path, leads_to)
+
+
+def ways_in(documents: Sequence[str]) -> list[dict[str, str]]:
+    """What the page leads to: ``title``, ``href`` and, of the checkout's files, their path in it.
+
+    The documents of a study lie beside its page, wherever a link to it is (:data:`LINKS`).
+
+    Parameters
+    ----------
+    documents
+        Those that the study has.
+    """
+    own = [
+        {"title": name.capitalize(), "href": f"{name}.pdf", "path": ""}
+        for name in DOCUMENTS
+        if name in documents
+    ]
+    up = "../" * (len(STUDIES.parts) + 1)
+    return own + [
+        {"title": title, "href": up + path, "path": path} for title, path in CHECKOUT.items()
+    ]
 
 
 def point(path: Path, leads_to: str) -> None:

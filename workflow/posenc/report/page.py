@@ -1,4 +1,4 @@
-"""The report page: results at a glance, every figure with its numbers, in one HTML file."""
+"""The report page: what was found, every figure with its numbers, in one HTML file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import fnmatch
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,18 +16,17 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from posenc.artifacts.numbers import Entry, NotRun, Number
 from posenc.artifacts.places import STUDIES
 from posenc.artifacts.precision import note, precisions
-from posenc.conditions.positions import TABLE
 from posenc.config.labels import display, labelled
 from posenc.figures.catalogue import FIGURES
 from posenc.report import quantities as keys
 from posenc.report.asked import has_documents
 from posenc.report.collection import collect
-from posenc.report.headlines import HEADLINES, WITHOUT, Headline
+from posenc.report.links import ways_in
+from posenc.report.page_findings import findings, headlines
 from posenc.report.page_heads import heads
-from posenc.report.page_materials import coverages, materials
-from posenc.report.page_numbers import inline, shown, typographic
+from posenc.report.page_materials import coverages, materials, synthetic
+from posenc.report.page_numbers import shown, typographic
 from posenc.report.page_pictures import Pictures
-from posenc.report.page_rows import MissingError
 from posenc.report.page_tables import embedded_json, packed, table
 from posenc.report.quantities import weights_of
 from posenc.report.records import Numbers, Place, Results
@@ -35,7 +34,7 @@ from posenc.report.versions import described as described_versions
 from posenc.report.versions import versions_of
 from posenc.report.words import anchor
 
-MOST_BYTES = 6_000_000
+MOST_BYTES = 4_000_000
 """A larger page is still written, but the step says so."""
 IDENTITY = ("model", "data_set", "condition", "measurement", "quantity")
 """Columns that say which number a row is of: a number in two tables counts once."""
@@ -58,59 +57,6 @@ def environment() -> Environment:
         loader=PackageLoader("posenc.report"), undefined=StrictUndefined, autoescape=True,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-
-
-def headline_of(headline: Headline, study: Mapping[str, Any], numbers: Numbers) -> dict[str, Any]:
-    """A number that opens the page, or why there is none.
-
-    In a study without documents, the first data set takes the place of the reviews.
-
-    Raises
-    ------
-    MissingError
-        If the study lacks it, or one that its text names, and should have it.
-    """
-    roles = {**keys.model_roles(study), **keys.dataset_roles(study)}
-    if not has_documents(study):
-        roles["reviews"] = roles["reviews"] or next(iter(study["datasets"]), None)
-    measurement = headline.place.measurement
-
-    def find(key: str) -> Entry:
-        if not has_documents(study):
-            *of, rest = key.split(".", 2)
-            key = ".".join([*(roles.get(name) or name for name in of), rest])
-        if key in numbers:
-            return numbers[key]
-        if measurement not in study["measured"]:
-            return NotRun(f"{display(measurement)} is not part of this study")
-        model = roles.get(headline.place.model)
-        if model and model not in study["study"][study["measurements"][measurement]["subjects"]]:
-            return NotRun(f"{display(measurement)} is not made of {display(model)} in this study")
-        raise MissingError(f"the page has no number {key}")
-
-    def said(match: re.Match[str]) -> str:
-        entry = find(match[1])
-        return f"none ({entry.reason})" if isinstance(entry, NotRun) else inline(entry)
-
-    def named(match: re.Match[str]) -> str:
-        if match[1] == "without":
-            model = roles[headline.place.model]
-            return WITHOUT[study["models"][model]["positions"] if model else TABLE]
-        return display(roles[match[1]] or f"no {match[1]}")
-
-    entry = find(headline.place.key)
-    return {
-        "title": headline.title,
-        "text": re.sub(r"\{(\w+)\}", named, re.sub(r"\{\[(.+?)\]\}", said, headline.text)),
-        "number": shown(entry) if isinstance(entry, Number) else None,
-        "reason": entry.reason if isinstance(entry, NotRun) else None,
-    }
-
-
-def headlines(study: Mapping[str, Any], numbers: Numbers) -> list[dict[str, Any]]:
-    """The numbers that open the page; in a study without documents, those that it has."""
-    entries = [headline_of(headline, study, numbers) for headline in HEADLINES]
-    return entries if has_documents(study) else [entry for entry in entries if entry["number"]]
 
 
 def rows_behind(figure: Figure, rows: Mapping[Place, Entry]) -> dict[Place, Entry]:
@@ -199,6 +145,7 @@ def sections(
     folder: Path,
     pictures: Pictures,
     coverage: Mapping[tuple[str, str], dict[str, Any]],
+    encoders: Collection[str] = (),
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Figures by category, with their pictures and tables; and the numbers in none of these."""
     drawn = {figure.name: figure for figure in figures}
@@ -219,7 +166,7 @@ def sections(
                     "number": number,
                     "caption": entry.caption.replace("*", ""),
                     "picture": pictures.picture(figure.svg, entry.alt),
-                    "rows": table(behind, root),
+                    "rows": table(behind, root, encoders),
                     "id": f"figure-{anchor(figure.name)}",
                     "cut": cut_behind(behind, coverage),
                     "inputs": [os.path.relpath(path, root) for path in figure.inputs],
@@ -227,7 +174,7 @@ def sections(
                 }
             )
         titled.append({"title": category, "id": f"section-{anchor(category)}", "figures": here})
-    return titled, table(left, root)
+    return titled, table(left, root, encoders)
 
 
 def page(
@@ -253,11 +200,6 @@ def page(
     -------
     str
         One HTML file without any other: the same bytes for the same input.
-
-    Raises
-    ------
-    MissingError
-        If a headline's number is not there.
     """
     with labelled(results.study["labels"]):
         return _page(results, rows, figures, root)
@@ -273,7 +215,9 @@ def _page(
     folder = STUDIES / results.study["study"]["name"]
     pictures = Pictures()
     coverage = coverages(results)
-    shown_sections, further = sections(figures, rows, root, folder, pictures, coverage)
+    shown_sections, further = sections(
+        figures, rows, root, folder, pictures, coverage, keys.encoders(results.study)
+    )
     shares = sorted({m["confidence"] for m in results.measurements if "confidence" in m})
     precision = note(p for m in results.measurements for p in precisions(m))
     measured = [entry for entry in rows.values() if isinstance(entry, Number)]
@@ -284,6 +228,11 @@ def _page(
     listed = {
         tuple(row[name] for name in IDENTITY) for members in tables.values() for row in members
     }
+
+    number_of = {
+        figure["name"]: figure["number"] for part in shown_sections for figure in part["figures"]
+    }
+    found = findings(results.study, rows, number_of)
 
     def names(kind: str) -> list[str]:
         return [n for n in dict.fromkeys(getattr(place, kind) for place in rows) if n]
@@ -321,7 +270,10 @@ def _page(
         folder=folder,
         confidence=" and ".join(f"{100 * share:.4g} %" for share in shares),
         precision=precision,
-        headlines=headlines(results.study, numbers),
+        synthetic=synthetic(results.study),
+        ways=ways_in(results.study["documents"]),
+        findings=found,
+        headlines=[] if found else headlines(results.study, rows),
         sections=shown_sections,
         further=further,
         not_run=not_run(rows, results),

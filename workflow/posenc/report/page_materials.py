@@ -25,6 +25,12 @@ def source_of(source: Mapping[str, Any]) -> str:
     return words.get(source["kind"], source["kind"]).format(**source)
 
 
+def synthetic(study: Mapping[str, Any]) -> list[str]:
+    """Data sets of a study whose texts are generated."""
+    datasets = study["datasets"].items()
+    return [name for name, dataset in datasets if dataset["source"]["kind"] == "sample"]
+
+
 def verified(verification: Mapping[str, Any]) -> dict[str, Any]:
     """What a model's comparison with the library says, for the page.
 

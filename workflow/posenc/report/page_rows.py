@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -198,10 +198,12 @@ def rows_of(results: Results) -> dict[Place, Entry]:
     return {place: rows[place] for place in sorted(rows, key=order)}
 
 
-def label_of(place: Place) -> str:
-    """A place's quantity in words."""
+def label_of(place: Place, encoders: Collection[str] = ()) -> str:
+    """A place's quantity in words; masks of the models ``encoders`` have another unit."""
     measurement, quantity = place.measurement, place.quantity
     first, *middle = quantity.split(".")
+    if first == "masks" and place.model in encoders:
+        return label("masks_of_encoders", quantity)
     if first in ("sweep", "positions") and measurement in ("conditions", "extrapolation"):
         *value, name = middle  # a value may have a point of its own
         title = f"{value[0]} {'.'.join(value[1:])}" if first == "sweep" else f"positions {value[0]}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from posenc.artifacts.numbers import Entry, Number
@@ -25,7 +25,9 @@ VALUES = ("value", "low", "high")
 """Columns of numbers in all digits: None where there is none."""
 
 
-def table(rows: Mapping[Place, Entry], root: str) -> list[dict[str, Any]]:
+def table(
+    rows: Mapping[Place, Entry], root: str, encoders: Collection[str] = ()
+) -> list[dict[str, Any]]:
     """Rows by column: what was not run takes one row per run and reason.
 
     Parameters
@@ -34,6 +36,8 @@ def table(rows: Mapping[Place, Entry], root: str) -> list[dict[str, Any]]:
         Of one table, in order.
     root
         Folder that files are named from.
+    encoders
+        Models without a loss.
     """
     listed: list[dict[str, Any]] = []
     absent: dict[tuple, dict[str, Any]] = {}
@@ -43,7 +47,7 @@ def table(rows: Mapping[Place, Entry], root: str) -> list[dict[str, Any]]:
             **dict.fromkeys(TEXTS, ""), **dict.fromkeys(VALUES),
             "model": place.model, "data_set": place.dataset, "condition": place.condition,
             "measurement": place.measurement, "quantity": place.quantity,
-            "label": label_of(place),
+            "label": label_of(place, encoders),
             "file": "; ".join(os.path.relpath(path, root) for path in place.files),
         }  # fmt: skip
         if isinstance(entry, Number):

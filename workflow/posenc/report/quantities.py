@@ -145,6 +145,11 @@ def decoders(study: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def encoders(study: Mapping[str, Any]) -> list[str]:
+    """Models of a study without a loss."""
+    return [name for name, model in study["models"].items() if not model["is_decoder"]]
+
+
 def seeds(study: Mapping[str, Any]) -> list[str]:
     """The first of the :func:`decoders`, and those that differ from it in their seed alone."""
     names = decoders(study)

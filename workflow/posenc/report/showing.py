@@ -10,7 +10,7 @@ from posenc.artifacts.numbers import Entry, Number
 from posenc.artifacts.receipts import Digest, Receipt, difference
 from posenc.report.collection import collect
 from posenc.report.page_rows import label_of
-from posenc.report.quantities import decimals_of, written
+from posenc.report.quantities import decimals_of, encoders, written
 from posenc.report.records import Results
 
 MOST = 8
@@ -65,7 +65,8 @@ def described(
         raise UnknownKeyError(f"there is no number {key!r}{_suggested(key, numbers)}")
     entry, place = numbers[key], numbers.places[key]
     of = (place.model, place.dataset, place.condition)
-    lines = [key, f"  what: {', '.join(filter(None, [label_of(place), *of]))}"]
+    what = label_of(place, encoders(results.study))
+    lines = [key, f"  what: {', '.join(filter(None, [what, *of]))}"]
     if not isinstance(entry, Number):
         return [*lines, f"  not run: {entry.reason}"]
     lines.append(f"  value: {written(entry.value, decimals_of(entry))} ({entry.value!r})")

@@ -194,6 +194,14 @@ WORDS = {
     "parameters": "parameters",
     "count": "number of decoders",
 }
+ENCODER_WORDS = {
+    "loss": "1 − cosine of the last hidden states with the intact ones, with it, on calibration "
+    "text",
+    "start": "1 − cosine of the last hidden states with the intact ones, without it, on "
+    "calibration text",
+    "intact": "1 − cosine of the last hidden states with themselves, which is rounding alone",
+}
+"""The same of an encoder, whose masks are judged by another unit (capture/learning.py)."""
 COVERAGE_WORDS = {
     "documents": "documents that the model reads",
     "cut": "how many of them are cut",
@@ -236,6 +244,7 @@ QUANTITIES = Quantities(
     names=CONDITIONS,
     words=WORDS,
     also={
+        "masks_of_encoders": {**WORDS, **ENCODER_WORDS},
         "coverage": COVERAGE_WORDS,
         "adaptation": ADAPTATION_WORDS,
         "categories": CATEGORY_WORDS,

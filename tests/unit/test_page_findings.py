@@ -1,0 +1,242 @@
+"""What opens the page: findings with their controls, in words that their intervals allow."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import html
+import re
+
+import pytest
+
+from posenc.artifacts.numbers import NotRun, Number
+from posenc.figures.catalogue import FIGURES
+from posenc.report import page
+from posenc.report.headlines import FINDINGS, HEADLINES, WITHOUT
+from posenc.report.links import ways_in
+from posenc.report.page_findings import MARGIN, findings, headlines
+from posenc.report.page_rows import label_of, rows_of
+from posenc.report.records import Place
+from posenc.steps import page as step
+from posenc.steps.typeset import read
+
+from . import synthetic
+from .test_page import PUBLISHED, VERSIONS, Document, make, write_study
+
+SHARE = Number(0.75, 0.7, 0.8)
+CLOSED, FIRST, FITTED = FINDINGS
+NAMES = {"rotary_decoder": "smollm2", "table_decoder": "decoder", "reviews": "sample_reviews"}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """The results of the default study, with controls of the fit of its first decoder."""
+    written = synthetic.write_inputs(tmp_path_factory.mktemp("study"))
+    made = read(written["study"], PUBLISHED, VERSIONS, synthetic.measured(written))
+    planted = copy.deepcopy(made)
+    (measurement,) = [
+        one
+        for one in planted.of("conditions")
+        if one["run"] == {"model": "decoder", "dataset": "sample_reviews"}
+    ]
+    (entry,) = [one for one in measurement["conditions"] if one["condition"] == "zero_fitted"]
+    entry["adaptation"] = {
+        f"{name}{share}": synthetic.estimate(value, 0.02)
+        for name, value in (("interaction", 0.9), ("placebo_interaction", 0.1),
+                            ("beyond_placebo", 0.8))
+        for share in ("", "_share")
+    }  # fmt: skip
+    return planted
+
+
+def named(place: Place) -> Place:
+    """A place with names in the place of roles, and a file."""
+    model, dataset = NAMES[place.model], NAMES[place.dataset]
+    return dataclasses.replace(place, model=model, dataset=dataset, files=("f.json",))
+
+
+def found_of(share, control, finding=CLOSED, study=None):
+    """What is told of two entries of a finding."""
+    rows = {named(finding.place): share, named(finding.control): control}
+    return findings(study or synthetic.study_file(), rows, {finding.figure: 7})
+
+
+@pytest.mark.parametrize("finding", FINDINGS)
+@pytest.mark.parametrize(
+    ("control", "which"),
+    [
+        (Number(0.1, 0.05, 0.15), 0),
+        (Number(0.95, 0.9, 0.99), 1),
+        (Number(0.6, 0.5, 0.71), 2),  # lower, and its interval overlaps
+        (Number(0.9, 0.79, 0.99), 2),
+        (Number(0.6, 0.5, 0.7), 2),  # the intervals touch
+        (Number(0.1), 0),  # a number without an interval
+    ],
+)
+def test_a_sentence_says_what_the_intervals_carry(finding, control, which):
+    (one,) = found_of(SHARE, control, finding)
+    assert one["said"] == finding.sentences[which]
+    assert "less" in finding.less and "more" in finding.more
+    assert "not distinguishable" in finding.alike and not re.search("less|more", finding.alike)
+
+
+def test_a_share_is_told_in_percent_with_its_interval_and_control():
+    (one,) = found_of(SHARE, Number(-0.24, -0.28, -0.2))
+    assert one["number"] == {"value": "75.0 %", "low": "70.0", "high": "80.0"}
+    said = one["said"].format(*one["of"])
+    assert "recovers 75.0 % [70.0, 80.0] of what SmolLM2 loses on sample reviews" in said
+    assert said.endswith("masks of other heads recover less, −24.0 % [−28.0, −20.0].")
+    assert one["figure_number"] == 7
+
+
+def test_the_drawing_has_the_numbers_at_their_places():
+    (one,) = found_of(SHARE, Number(-1.0, -1.0, -0.5))
+    drawing, width = one["drawing"], 100 * (1 - 2 * MARGIN)
+    assert drawing["one"] - drawing["zero"] == pytest.approx(width / 2, abs=0.02)  # of −1 to 1
+    own, control = drawing["rows"]
+    assert own["dot"] - drawing["zero"] == pytest.approx(0.75 * width / 2, abs=0.02)
+    assert own["width"] == pytest.approx(0.1 * width / 2, abs=0.02)
+    assert control["left"] == control["dot"] == pytest.approx(100 * MARGIN, abs=0.02)
+
+
+@pytest.mark.parametrize("lacking", [NotRun("no rotation"), None])
+def test_what_is_not_measured_with_its_control_is_no_finding(lacking):
+    for pair in ((SHARE, lacking), (lacking, SHARE)):
+        assert found_of(*pair) == []
+
+
+def test_a_study_without_the_model_has_no_finding_of_it():
+    study = synthetic.study_file()
+    study["study"]["models"] = ["minilm", "decoder"]
+    assert found_of(SHARE, SHARE, study=study) == []
+    assert len(found_of(SHARE, SHARE, FITTED, study)) == 1
+    study["study"]["models"] = ["smollm2"]  # its decoder has no table of positions
+    assert found_of(SHARE, SHARE, FITTED, study) == []
+
+
+def test_findings_are_of_numbers_and_figures_that_there_are(results):
+    rows = rows_of(results)
+    measured = {dataclasses.replace(place, files=()) for place in rows}
+    for finding in FINDINGS:
+        for place in (finding.place, finding.control):
+            assert dataclasses.replace(named(place), files=()) in measured
+        assert finding.figure in FIGURES
+    titles = [one["title"] for one in headlines(results.study, rows)]
+    assert titles == [one.title for one in HEADLINES if one.title != "Recovered by a fitted mask"]
+
+
+def test_the_page_opens_with_the_findings_and_their_figures(results):
+    rows = rows_of(results)
+    text = page.page(results, rows, [], "data")
+    glance = html.unescape(text.split('id="glance"')[1].split("</section>")[0])
+    assert glance.count("<article>") == 3 and 'class="headlines"' not in text
+    for one in findings(results.study, rows, {}):
+        assert one["said"].format(*one["of"]) in glance
+    assert "80.0 %" in glance and "80.0 % [78.0, 82.0] of what decoder loses" in glance
+    assert "Figure" not in glance, "the page has no figure"
+
+
+@pytest.fixture(scope="module")
+def default(tmp_path_factory):
+    """The page of the default study, with its figures."""
+    root = tmp_path_factory.mktemp("default")
+    written, inputs = write_study(root)
+    return root, written, inputs, make(root, written["study"], inputs)
+
+
+def test_a_finding_leads_to_its_figure(default):
+    text = default[3]
+    glance = text.split('id="glance"')[1].split("</section>")[0]
+    assert glance.count('href="#figure-rotary-masks"') == glance.count("<article>") == 2
+    (number,) = set(re.findall(r"Figure (\d+)\.", html.unescape(glance)))
+    figure = text.split('<figure id="figure-rotary-masks">')[1].split("</figure>")[0]
+    assert f"Figure {number}.</span>" in figure
+
+
+def test_findings_stand_first_and_what_was_not_run_last(default):
+    document = Document(default[3])
+    sections = [one["attrs"]["id"] for one in document.all("section")]
+    kinds = ["section" if name.startswith("section-") else name for name in sections]
+    assert list(dict.fromkeys(kinds)) == [
+        "glance", "section", "heads", "compare", "published", "further", "study", "made",
+        "not-run",
+    ]  # fmt: skip
+    contents = [
+        one["attrs"]["href"].removeprefix("#")
+        for one in document.all("a")
+        if any(outer["tag"] == "nav" for outer in one["within"])
+    ]
+    assert contents == sections
+
+
+def test_the_header_says_that_texts_are_generated(results):
+    def header(study):
+        made = page.page(dataclasses.replace(results, study=study), rows_of(results), [], "data")
+        return html.unescape(re.sub("<[^>]+>", "", made.split("</header>")[0]))
+
+    said = "These texts are synthetic, generated by the workflow: "
+    assert f"{said}sample reviews, sample questions." in header(results.study)
+    study = copy.deepcopy(dict(results.study))
+    study["datasets"]["sample_reviews"]["source"] = {"kind": "path", "path": "notes.txt"}
+    assert f"{said}sample questions." in header(study)
+    study["datasets"]["sample_questions"]["source"] = {"kind": "public", "name": "questions"}
+    assert said not in header(study)
+
+
+def test_the_page_leads_to_the_documents_that_its_study_has():
+    def leads_to(documents):
+        return {one["title"]: one["href"] for one in ways_in(documents)}
+
+    checkout = {
+        "Documentation": "../../../site/index.html",
+        "Repository": "../../../README.md",
+    }
+    assert leads_to([]) == checkout
+    assert leads_to(["slides", "paper"]) == {
+        "Paper": "paper.pdf", "Slides": "slides.pdf", **checkout,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("part", ["loss", "start", "intact"])
+def test_the_masks_of_an_encoder_have_no_loss_in_nats(results, part):
+    quantity = f"masks.closed.{part}"
+    labels = {
+        row["model"]: row["label"]
+        for row in page.sections([], rows_of(results), "data", step.Path(), None, {}, ["minilm"])[1]
+        if row["quantity"] == quantity
+    }
+    assert "cosine" in labels["minilm"] and "nats" not in labels["minilm"]
+    assert "nats per token" in labels["decoder"]
+    assert label_of(Place("minilm", quantity=quantity), ["minilm"]) == labels["minilm"]
+
+
+def test_no_row_of_an_encoder_on_the_page_is_in_nats(default):
+    from .test_page import cells
+
+    rows = cells(default[3])
+    assert any("nats" in row[1] for row in rows.values())
+    for (model, *_, quantity), row in rows.items():
+        if model == "minilm" and row[0] and "masks." in quantity:
+            assert "nats" not in row[1], quantity
+
+
+@pytest.mark.parametrize("most", [100, page.MOST_BYTES])
+def test_a_page_of_more_bytes_is_written_and_said(default, monkeypatch, capsys, most):
+    root, written, inputs, before = default
+    assert page.MOST_BYTES == 4_000_000
+    monkeypatch.setattr(page, "MOST_BYTES", most)
+    capsys.readouterr()
+    assert make(root, written["study"], inputs) == before
+    assert ("browsers open it slowly" in capsys.readouterr().err) == (most == 100)
+
+
+@pytest.mark.parametrize("positions", WITHOUT)
+def test_numbers_say_what_a_model_lacks_without_positions(results, positions):
+    """By its own kind of position, whatever the other models have."""
+    study = results.study
+    models = {**study["models"], "decoder": {**study["models"]["decoder"], "positions": positions}}
+    made = headlines({**study, "models": models}, rows_of(results))
+    texts = {one["title"]: one["text"] for one in made}
+    assert WITHOUT[positions] in texts["Token cosine, decoder"]
+    assert WITHOUT["table"] in texts["Token cosine, encoder"]
+    assert not re.search(r"[{}]|none", "".join(texts.values()))

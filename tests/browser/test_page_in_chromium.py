@@ -7,6 +7,8 @@ import itertools
 import json
 import re
 import shutil
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -590,6 +592,26 @@ def test_other_studies_are_reached_with_what_is_chosen_here(
     assert page.tab.locator(".filter[data-filter=models] input[value=decoder]").is_checked()
     assert page.said == []
     page.context.close()
+
+
+@pytest.mark.parametrize("folder", ["data/studies/default", "report", "paper"])
+def test_every_link_of_the_header_leads_to_a_file(browser, tmp_path, path, monkeypatch, folder):
+    """From the page itself, and from the links to it."""
+    monkeypatch.chdir(tmp_path)
+    study = tmp_path / "data/studies/default"
+    documents = [study / f"pdf/{name}.pdf" for name in ("paper", "supplement", "slides")]
+    for file in (*documents, tmp_path / "site/index.html", tmp_path / "README.md"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    shutil.copyfile(path, study / "index.html")
+    (tmp_path / "paper").mkdir()
+    links.link("default")
+    made = Opened(browser, (tmp_path / folder / "index.html").as_uri())
+    leads_to = made.tab.locator(".ways a").evaluate_all("links => links.map(one => one.href)")
+    made.context.close()
+    assert [Path(unquote(urlsplit(one).path)).resolve() for one in leads_to] == [
+        *documents, tmp_path / "site/index.html", tmp_path / "README.md"
+    ]  # fmt: skip
 
 
 def test_a_page_that_was_moved_says_that_no_other_studies_lie_beside_it(browser, tmp_path, path):

@@ -96,10 +96,15 @@ def test_a_sentence_says_what_the_intervals_carry(finding, control, which):
 
 def test_a_share_is_told_in_percent_with_its_interval_and_control():
     (one,) = found_of(SHARE, Number(-0.24, -0.28, -0.2))
-    assert one["number"] == {"value": "75.0 %", "low": "70.0", "high": "80.0"}
+    assert one["number"] == {"value": "75.0\N{NO-BREAK SPACE}%", "low": "70.0", "high": "80.0"}
     said = one["said"].format(*one["of"])
-    assert "recovers 75.0 % [70.0, 80.0] of what SmolLM2 loses on sample reviews" in said
-    assert said.endswith("masks of other heads recover less, −24.0 % [−28.0, −20.0].")
+    assert (
+        "recovers 75.0\N{NO-BREAK SPACE}% [70.0, 80.0] of what SmolLM2 loses on sample reviews"
+        in said
+    )
+    assert said.endswith(
+        "masks of other heads recover less, −24.0\N{NO-BREAK SPACE}% [−28.0, −20.0]."
+    )
     assert one["figure_number"] == 7
 
 
@@ -141,7 +146,10 @@ def test_the_page_opens_with_the_findings_and_their_figures(results, rows, text)
     assert glance.count("<article>") == 3 and 'class="headlines"' not in text
     for one in findings(results.study, rows, {}):
         assert one["said"].format(*one["of"]) in glance
-    assert "80.0 %" in glance and "80.0 % [78.0, 82.0] of what decoder loses" in glance
+    assert (
+        "80.0\N{NO-BREAK SPACE}%" in glance
+        and "80.0\N{NO-BREAK SPACE}% [78.0, 82.0] of what decoder loses" in glance
+    )
     # To the figure, where the page has it.
     assert glance.count('href="#figure-rotary-masks"') == glance.count(">Figure ") == 2
     (number,) = set(re.findall(r"Figure (\d+)\.", glance))

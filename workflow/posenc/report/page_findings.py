@@ -84,7 +84,7 @@ def in_percent(share: Number) -> dict[str, str]:
     """A share as it is shown, in percent, and its interval."""
     low, high = (None if end is None else 100 * end for end in (share.low, share.high))
     made = shown(Number(100 * share.value, low, high))
-    return {**made, "value": f"{made['value']} %"}
+    return {**made, "value": f"{made['value']}\N{NO-BREAK SPACE}%"}
 
 
 def told(share: Mapping[str, str]) -> str:

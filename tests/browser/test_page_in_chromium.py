@@ -490,12 +490,12 @@ def test_the_page_is_whole_without_scripts(browser, path):
     assert page.tab.locator(".interactive").is_hidden()
     for told in page.tab.locator("noscript p").all():
         assert told.is_visible()
-    assert made.tab.locator(".findings .value").first.is_visible()
+    assert page.tab.locator(".findings .value").first.is_visible()
     # Tables cannot be drawn, and what has all numbers is named.
-    assert not made.tab.locator(".numbers").first.is_visible()
-    assert "data/studies/default/numbers.json" in made.tab.locator("header noscript").inner_text()
-    assert made.tab.locator(f"{PLATE} svg text").first.is_visible()
-    made.context.close()
+    assert not page.tab.locator(".numbers").first.is_visible()
+    assert "data/studies/default/numbers.json" in page.tab.locator("header noscript").inner_text()
+    assert page.tab.locator(f"{PLATE} svg text").first.is_visible()
+    page.context.close()
 
 
 def test_the_browser_draws_the_rows_of_the_step(path, opened):

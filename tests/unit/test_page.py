@@ -383,7 +383,7 @@ def test_the_page_is_sound(any_study):
         assert link["attrs"]["href"].startswith("../") or (
             link["attrs"]["href"].removeprefix("#") in {*ids, *(f"{d}.pdf" for d in DOCUMENTS)}
         )
-    for one in document.elements:
+    for element in document.elements:
         for attribute in ("aria-labelledby", "for"):
             assert element["attrs"].get(attribute, ids[0]) in ids
     titles = [

@@ -244,15 +244,16 @@ def _page(
         if name in shown_names and label != name
     }
     env = environment()
-    parts = ("page.css", "page.js", "heads.js", "values.js", JAPANESE)
+    parts = ("page.css", "page.js", "search.js", "heads.js", "values.js", JAPANESE)
     assert env.loader is not None
-    style, script, heads_script, values_script, words = (
+    style, script, search_script, heads_script, values_script, words = (
         env.loader.get_source(env, name)[0] for name in parts
     )
     return env.get_template("page.html.jinja").render(
         style=style,
         looks=pictures.css(),
         script=script,
+        search_script=search_script,
         japanese=embedded_json(json.loads(words)),
         numbers_data=embedded_json(packed(tables)),
         labels=labels,

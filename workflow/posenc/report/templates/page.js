@@ -10,8 +10,9 @@
   // Fixed words have a Japanese form; rows and measured values stay as they are.
   const japanese = JSON.parse(one("#japanese").textContent);
   let language = "en";
+  const in_japanese = (text) => japanese[text] ?? "";
   function t(text, ...of) {
-    const form = (language === "ja" && japanese[text]) || text;
+    const form = (language === "ja" && in_japanese(text)) || text;
     return form.replace(/\{(\d)\}/g, (_, index) => of[index]);
   }
   function speak(wanted) {
@@ -33,6 +34,8 @@
   }
   const filters = all(".filter");
   const search = one("#search");
+  // The words that tables are filtered by: what was searched, once a reader wants only these rows.
+  let sought = "";
   let rows = null;
   let tables = null;
 
@@ -53,7 +56,7 @@
       };
     });
     tables = all("table.long").map((element) => (
-      { element, details: element.closest("details"), rows: summed(members[element.dataset.name]).map((at) => rows[at]), lines: null }));
+      { name: element.dataset.name, element, details: element.closest("details"), rows: summed(members[element.dataset.name]).map((at) => rows[at]), lines: null }));
     return rows;
   }
   // A table gets its rows when it is opened: labels with the names of params.yaml beside them.
@@ -92,11 +95,11 @@
     return [...new Map(list.map((row) => [identity(row), row])).values()];
   }
 
-  // A row is found by its quantity and by the names of what it is of, and their labels.
+  // A row is found by its key, its quantity and the names of what it is of, and their labels.
+  const key_of = (row) => [row.model, row.data_set, row.condition, row.measurement, row.quantity].filter(Boolean);
   function words_of(row) {
-    const names = [row.model, row.data_set, row.condition];
-    const text = [row.label, `${row.measurement}.${row.quantity}`, ...names, ...names.map(spaced), ...names.map(shown_of)];
-    return (row.text ??= text.join(" ").toLowerCase());
+    const names = [row.model, row.data_set, row.condition, row.measurement];
+    return [row.label, ...names.map(spaced), ...names.map(shown_of)];
   }
 
   // Filters: nothing chosen shows everything.
@@ -107,7 +110,7 @@
 
   function apply() {
     const picked = chosen();
-    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const by_words = finder.filter(sought);
     const active = Object.entries(picked).filter(([, names]) => names.length);
     for (const filter of filters) {
       const count = picked[filter.dataset.filter].length;
@@ -115,9 +118,7 @@
       filter.classList.toggle("active", count > 0);
     }
     for (const row of read()) {
-      const text = words_of(row);
-      row.hidden = !(active.every(([kind, names]) => names.includes(row[fields[kind]])) &&
-        words.every((word) => text.includes(word)));
+      row.hidden = !(active.every(([kind, names]) => names.includes(row[fields[kind]])) && by_words.row(row));
     }
     for (const table of tables) {
       const total = table.rows.length;
@@ -130,9 +131,7 @@
     // A figure stays with a row of its table, or by its own words where no names are chosen.
     const left_of = new Map(tables.map((table) => [table.element.dataset.name, table.left]));
     for (const figure of all("[data-figure]")) {
-      const own = `${figure.dataset.figure} ${one("figcaption", figure).textContent}`.toLowerCase();
-      figure.hidden = !left_of.get(figure.dataset.figure) &&
-        (active.length > 0 || !words.every((word) => own.includes(word)));
+      figure.hidden = !left_of.get(figure.dataset.figure) && (active.length > 0 || !by_words.figure(figure));
     }
     for (const none of all("section > .none")) {
       none.hidden = all("[data-figure]:not([hidden])", none.parentElement).length > 0;
@@ -156,7 +155,7 @@
   function remember() {
     const state = new URLSearchParams();
     for (const [kind, names] of Object.entries(chosen())) if (names.length) state.set(kind, names.join(","));
-    if (search.value.trim()) state.set("search", search.value.trim());
+    if (sought) state.set("search", sought);
     if (compared) state.set("compare", selects.map((select) => select.value).join(","));
     if (by_difference()) state.set("order", "difference");
     if (shared.heads) state.set("heads", shared.heads);
@@ -176,7 +175,7 @@
       const names = (state.get(filter.dataset.filter) ?? "").split(",");
       for (const box of boxes(filter)) box.checked = names.includes(box.value);
     }
-    search.value = state.get("search") ?? "";
+    search.value = sought = state.get("search") ?? "";
     const wanted = (state.get("compare") ?? "").split(",");
     compared = wanted.length === 4;
     sort(state.get("order") === "difference");
@@ -188,8 +187,28 @@
     if (rows || hash.includes("=")) apply();
     if (rows || compared) compare(wanted); else whenNear(one("#compare"), () => compare(wanted));
     if (place) document.getElementById(place)?.scrollIntoView();
-    else if (search.value) reach();
+    else if (sought) reach();
   }
+  function sieve(words) {
+    if (words === sought) return;
+    sought = words;
+    apply();
+    remember();
+  }
+  // What filters hide and a search leads to is shown again, with all else.
+  function uncover(element) {
+    if (!element.closest("[hidden]")) return;
+    for (const box of filters.flatMap(boxes)) box.checked = false;
+    sought = "";
+    apply();
+  }
+  const finder = globalThis.posencSearch({
+    key_of, words_of, shown_of, in_japanese, t, sieve, uncover,
+    sought: () => sought,
+    tables: () => read() && tables,
+    line_of(table, row) { draw(table); return table.lines[table.rows.indexOf(row)]; },
+    placed(id) { place = id; remember(); },
+  });
   // A link that searches, as those of the documents, leads to the first table with a row of it.
   function reach() {
     const table = tables.find((one) => one.left > 0);
@@ -300,14 +319,9 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   }
 
-  let waiting = 0;
   one("#filters").addEventListener("submit", (event) => event.preventDefault());
   one("#filters").addEventListener("change", () => { apply(); remember(); });
-  search.addEventListener("input", () => {
-    clearTimeout(waiting);
-    waiting = setTimeout(() => { apply(); remember(); }, 120);
-  });
-  one("#filters").addEventListener("reset", () => setTimeout(() => { apply(); remember(); }));
+  one("#filters").addEventListener("reset", () => setTimeout(() => { sought = ""; apply(); remember(); }));
   one("#choices").addEventListener("change", () => { compared = true; compare(); remember(); });
   order.addEventListener("click", () => { sort(!by_difference()); compare(); remember(); });
   addEventListener("toggle", (event) => {

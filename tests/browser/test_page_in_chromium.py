@@ -534,7 +534,9 @@ def test_filters_and_search_leave_the_figures_that_they_are_about(path, opened):
 
     def search(words: str) -> set[str]:
         tab.goto(f"{path.as_uri()}#search={words}")
-        tab.wait_for_function("words => document.querySelector('#search').value === words", arg=words)
+        tab.wait_for_function(
+            "words => document.querySelector('#search').value === words", arg=words
+        )
         return set(shown.evaluate_all("figures => figures.map(figure => figure.id)"))
 
     # By words of its caption that no row has; and without any row at all.

@@ -249,7 +249,7 @@ globalThis.posencSearch = (page) => {
     const more = figures.length + parts.length + rows.length - options.length;
     if (rows.length) {
       const group = grouped(page.t("Tables"));
-      option(group, () => { page.sieve(field.value.trim()); close(); }, page.t("Filter the tables: {0} rows", rows.length));
+      option(group, () => { page.sieve(field.value.trim()); close(); }, page.t("Filter the tables (rows: {0})", rows.length));
     }
     told.textContent = options.length
       ? (more ? page.t("and {0} more", more) : "")

@@ -95,13 +95,6 @@
     return [...new Map(list.map((row) => [identity(row), row])).values()];
   }
 
-  // A row is found by its key, its quantity and the names of what it is of, and their labels.
-  const key_of = (row) => [row.model, row.data_set, row.condition, row.measurement, row.quantity].filter(Boolean);
-  function words_of(row) {
-    const names = [row.model, row.data_set, row.condition, row.measurement];
-    return [row.label, ...names.map(spaced), ...names.map(shown_of)];
-  }
-
   // Filters: nothing chosen shows everything.
   const fields = { models: "model", "data-sets": "data_set", conditions: "condition" };
   const boxes = (filter) => all("input", filter);
@@ -195,15 +188,8 @@
     apply();
     remember();
   }
-  // What filters hide and a search leads to is shown again, with all else.
-  function uncover(element) {
-    if (!element.closest("[hidden]")) return;
-    for (const box of filters.flatMap(boxes)) box.checked = false;
-    sought = "";
-    apply();
-  }
   const finder = globalThis.posencSearch({
-    key_of, words_of, shown_of, in_japanese, t, sieve, uncover,
+    shown_of, in_japanese, t, sieve,
     sought: () => sought,
     tables: () => read() && tables,
     line_of(table, row) { draw(table); return table.lines[table.rows.indexOf(row)]; },

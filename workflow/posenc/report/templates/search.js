@@ -62,10 +62,16 @@ globalThis.posencSearch = (page) => {
     if (number.text.length > 2 && (shown.startsWith(number.text) || shown.startsWith(`-${number.text}`))) return 2;
     return same(low) || same(high) || (row.text.includes(number.text) && number.alone.test(row.text)) ? 1 : 0;
   }
+  const key_of = (row) => [row.model, row.data_set, row.condition, row.measurement, row.quantity].filter(Boolean);
+  // A row is found by its key, its quantity and the names of what it is of, and their labels.
+  function words_of(row) {
+    const names = [row.model, row.data_set, row.condition, row.measurement];
+    return [row.label, ...names.map((name) => name.replaceAll("_", " ")), ...names.map(page.shown_of)];
+  }
   // Rank of a row, 0 where it does not match: the words as they were typed go before their parts,
   // and what was measured before what was not run.
   function rank(row, wanted) {
-    row.text ??= [page.key_of(row).map(once).join("."), ...page.words_of(row).map(once)].join("\n");
+    row.text ??= [key_of(row).map(once).join("."), ...words_of(row).map(once)].join("\n");
     if (!wanted.words.every((word) => row.text.includes(word))) return 0;
     let best = 4;
     for (const number of wanted.numbers) {
@@ -82,9 +88,10 @@ globalThis.posencSearch = (page) => {
     const texts = [];
     while (walker.nextNode()) {
       const text = walker.currentNode.textContent.trim();
-      if (text) texts.push(walker.currentNode.parentElement.closest(".t")?.dataset.words ?? text);
+      const { words = text, ja = page.in_japanese(words), of = "" } = walker.currentNode.parentElement.closest(".t")?.dataset ?? {};
+      texts.push(...[words, ja].map((form) => form.replace(/\{(\d)\}/g, (_, hole) => of.split("|")[hole])));
     }
-    return texts.flatMap((text) => [text, page.in_japanese(text)]).filter(Boolean);
+    return texts.filter(Boolean);
   }
   let index = null;
   function read() {
@@ -94,10 +101,10 @@ globalThis.posencSearch = (page) => {
       const titles = [caption, ...all("h3, h4", element)];
       const number = folded(one("b", caption).textContent).match(FIGURE)?.[1];
       // The mark of its number is no part of its words.
-      const texts = [...titles.flatMap(said).filter((text) => !text.includes("{0}")), element.dataset.figure.replaceAll("_", " "), element.dataset.figure];
+      const texts = [...titles.flatMap(said).filter((text) => !/^(Figure|図) \S+$/.test(text)), element.dataset.figure.replaceAll("_", " "), element.dataset.figure];
       return { element, number, caption, texts, text: folded(texts.join(" \n ")), section: one("h2", element.closest("section")) };
     });
-    const parts = all("main > section:not([id^=section-]), .headlines article, #study dt").map((element) => {
+    const parts = all("main > section:not([id^=section-]), #glance article, #study dt").map((element) => {
       const title = one("h2, h3", element) ?? element;
       const more = element.matches("article") ? all("p", element) : [];
       const texts = [title, ...more].flatMap((part) => [part.textContent, ...said(part)]);
@@ -205,7 +212,7 @@ globalThis.posencSearch = (page) => {
     if (row.shown_low) value.append(marked("span", ` [${row.shown_low}, ${row.shown_high}]`, pattern, "interval"));
     option(group, () => go(page.line_of(table, row), one("figure", table.details.parentElement)), value,
       marked("span", row.label, pattern), marked("span", where, pattern, "where"));
-    if (!words.every((word) => seen.includes(word))) options.at(-1).element.append(marked("code", page.key_of(row).join("."), pattern));
+    if (!words.every((word) => seen.includes(word))) options.at(-1).element.append(marked("code", key_of(row).join("."), pattern));
   }
   // The first few of each table, then the rest, as far as there is room; in order.
   function chosen(rows, room) {
@@ -280,7 +287,12 @@ globalThis.posencSearch = (page) => {
   // Leads to what was found, opens what has to be opened, and marks it for a moment.
   function go(element, place = element.closest("[id]")) {
     close();
-    page.uncover(element);
+    // What filters hide is shown again, with all else.
+    if (element.closest("[hidden]")) {
+      const typed = field.value;
+      field.form.reset();
+      return setTimeout(() => { field.value = typed; go(element, place); });
+    }
     for (let folds = element.closest("details"); folds; folds = folds.parentElement.closest("details")) folds.open = true;
     element.scrollIntoView({ block: element.matches("tr") ? "center" : "start" });
     element.tabIndex = -1;

@@ -34,13 +34,18 @@ globalThis.posencSearch = (page) => {
     const figure = text.match(FIGURE);
     if (figure) text = text.replace(figure[0], " ");
     const parts = text.split(" ").filter(Boolean);
-    const numbers = parts.filter((part) => NUMBER.test(part)).map((part) => ({
-      text: part.replace("+", ""),
-      // Alone among other digits: 0.97 is no part of 10.971.
-      alone: new RegExp(`(?<!\\d|\\d\\.)${escaped(part)}(?!\\d|\\.\\d)`),
-      places: part.match(/\.(\d+)/)?.[1].length ?? 0,
-      of_hundred: part.endsWith("%"),
-    }));
+    const numbers = parts.filter((part) => NUMBER.test(part)).map((part) => {
+      const [, places = "", power = 0] = part.match(/^[-+]?\d*\.?(\d*)(?:e(-?\d+))?/);
+      return {
+        text: part.replace("+", ""),
+        value: parseFloat(part),
+        // Of the last digit; 0 where only the number itself is meant.
+        half: /[.e%]/.test(part) ? 0.500001 * 10 ** (power - places.length) : 0,
+        of_hundred: part.endsWith("%"),
+        // Alone among other digits: 0.97 is no part of 10.971.
+        alone: new RegExp(`(?<!\\d|\\d\\.)${escaped(part)}(?!\\d|\\.\\d)`),
+      };
+    });
     // A key is a word for each of its parts.
     const words = parts.filter((part) => !NUMBER.test(part)).flatMap((part) => part.split(".")).filter(Boolean);
     const whole = parts.length && words.length ? new RegExp(`${escaped(text.trim())}(?!\\d)`) : null;
@@ -51,13 +56,15 @@ globalThis.posencSearch = (page) => {
   // How well a number fits: 4 as it is shown, 3 as it is rounded, 2 as it begins, 1 by an end of its
   // interval or by a number among its words, 0 not at all. Without a sign, both signs fit.
   function fit(row, number) {
-    const same = (text) => text && [text, text.replace(/^-/, "")].some((form) => form === number.text || Number(form) === Number(number.text));
     const [shown, low, high] = (row.digits ??= [row.shown, row.shown_low, row.shown_high].map(once));
+    const same = (text) => text && (text === number.text || text === `-${number.text}`);
     if (same(shown)) return 4;
-    if (number.of_hundred || (number.places && !number.text.includes("e"))) {
-      const value = (number.of_hundred ? 100 : 1) * row.value;
-      const rounded = shown && value.toFixed(number.places) + (number.of_hundred ? "%" : "");
-      if (shown && [rounded, rounded.slice(1)].includes(number.text)) return 3;
+    if (shown) {
+      const value = row.value * (number.of_hundred ? 100 : 1);
+      const apart = Math.abs(number.text[0] === "-" ? value - number.value : Math.abs(value) - number.value);
+      // 0.9700 is 0.97.
+      if (apart <= 1e-9 * Math.abs(number.value)) return 4;
+      if (apart <= number.half) return 3;
     }
     if (number.text.length > 2 && (shown.startsWith(number.text) || shown.startsWith(`-${number.text}`))) return 2;
     return same(low) || same(high) || (row.text.includes(number.text) && number.alone.test(row.text)) ? 1 : 0;

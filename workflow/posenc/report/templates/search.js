@@ -195,9 +195,10 @@ globalThis.posencSearch = (page) => {
     options.push({ element: made, act });
     group.append(made);
   }
+  const NOTHING = /(?!)/;
   function grouped(title) {
     const group = document.createElement("div");
-    const head = marked("div", title, /(?!)/, "head");
+    const head = marked("div", title, NOTHING, "head");
     group.setAttribute("role", "group");
     group.setAttribute("aria-label", title);
     head.setAttribute("aria-hidden", "true");
@@ -211,12 +212,14 @@ globalThis.posencSearch = (page) => {
     option(group, () => go(one("figure", element)), marked("b", number, pattern), " ",
       saying(texts, own.slice(number.length).trim(), pattern), marked("span", section.textContent, pattern, "where"));
   }
-  function of_row({ row, table }, group, pattern, { words }) {
+  function of_row({ row, table }, group, pattern, { words, numbers }) {
     const names = [row.model, row.data_set, row.condition].filter(Boolean);
     const where = names.map(page.shown_of).join(" · ");
     const seen = folded(`${row.label} ${where}`);
-    const value = marked("span", row.reason ? page.t("not run") : row.shown, pattern, "number");
-    if (row.shown_low) value.append(marked("span", ` [${row.shown_low}, ${row.shown_high}]`, pattern, "interval"));
+    // A value that fits is marked as a whole, however it was rounded.
+    const is_meant = numbers.some((number) => fit(row, number) > 1);
+    const value = marked("span", row.reason ? page.t("not run") : row.shown, is_meant ? /^(.+)$/ : pattern, "number");
+    if (row.shown_low) value.append(marked("span", ` [${row.shown_low}, ${row.shown_high}]`, is_meant ? NOTHING : pattern, "interval"));
     option(group, () => go(page.line_of(table, row), one("figure", table.details.parentElement)), value,
       marked("span", row.label, pattern), marked("span", where, pattern, "where"));
     if (!words.every((word) => seen.includes(word))) options.at(-1).element.append(marked("code", key_of(row).join("."), pattern));

@@ -600,7 +600,8 @@ def test_every_fixed_word_has_a_japanese_form_and_no_form_is_left_over(default):
         used.add(html.unescape(words[1] if words else content))
     assert len(used) > 60
     scripts = [
-        (folder / name).read_text(encoding="utf-8") for name in ("page.js", "search.js", "heads.js", "values.js")
+        (folder / name).read_text(encoding="utf-8")
+        for name in ("page.js", "search.js", "heads.js", "values.js")
     ]
     said = {word for script in scripts for word in re.findall(r'\bt\(\s*"([^"]+)"', script)}
     # Chosen from a list, or by a condition, before they are said.

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from posenc.figures.catalogue import FIGURES
 from posenc.report import links
 from posenc.report.page_pictures import contrast
 from tests.budget import PATIENCE
@@ -328,6 +329,32 @@ def test_all_is_reached_by_keyboard(opened):
     tab.keyboard.press("Escape")
     assert tab.locator(".filter[open]").count() == 0
     assert tab.evaluate("document.activeElement.tagName") == "SUMMARY"
+
+
+def test_figures_are_told_in_japanese_too(opened):
+    tab = opened.tab
+    told = FIGURES["induction"]
+    figure = tab.locator("#figure-induction")
+    drawn = figure.locator("svg")
+    before = tab.locator("#section-c6-heads h2").inner_text()
+    tab.get_by_role("button", name="日本語").click()
+    caption = figure.locator("figcaption")
+    assert "最もよくコピーするモデル" in caption.inner_text()
+    assert caption.locator(".t").last.get_attribute("lang") == "ja"
+    assert tab.locator("nav a[href='#section-c6-heads']").inner_text() == "C6 ヘッド"
+    # Figures that are drawn after the language is chosen, too.
+    caption.scroll_into_view_if_needed()
+    drawn.wait_for()
+    assert drawn.get_attribute("aria-label").startswith("区間付きの点。条件ごとに一行。")
+    # Search finds what a reader sees.
+    tab.locator("#search").fill("最もよくコピーするモデル")
+    tab.wait_for_function("document.querySelectorAll('[data-figure]:not([hidden])').length === 1")
+    assert caption.is_visible()
+    tab.locator("#search").fill("")
+    tab.get_by_role("button", name="EN").click()
+    assert caption.inner_text().endswith(told.caption)
+    assert drawn.get_attribute("aria-label") == told.alt
+    assert tab.locator("#section-c6-heads h2").inner_text() == before == "C6 heads"
 
 
 def test_fixed_words_are_said_in_japanese_too(browser, path, opened):

@@ -452,7 +452,7 @@ def test_every_figure_has_its_words(default):
     for name in DRAWN:
         entry = FIGURES[name]
         assert len(entry.caption) > 40 and len(entry.alt) > 40
-        assert f"</b> {entry.caption.replace('*', '')}</figcaption>" in html.unescape(text)
+        assert f">{page.plain(entry.caption)}</span></figcaption>" in html.unescape(text)
         assert f'aria-label="{entry.alt}"' in html.unescape(text)
 
 
@@ -585,45 +585,3 @@ def test_pictures_of_few_colours_are_embedded_without_loss(mode):
     content = io.BytesIO(base64.b64decode(re.search(r"webp;base64,([^\"]+)", embedded)[1]))
     with Image.open(content) as picture:
         np.testing.assert_array_equal(np.asarray(picture.convert("RGB")), image.convert("RGB"))
-
-
-def test_every_fixed_word_has_a_japanese_form_and_no_form_is_left_over(default):
-    folder = Path(page.__file__).parent / "templates"
-    japanese = json.loads((folder / "page.ja.json").read_text(encoding="utf-8"))
-    text = default[3]
-    assert json.loads(text.split('id="japanese">')[1].split("</script>")[0]) == japanese
-    used = set()
-    for opened, content in re.findall(
-        r'<(?:span|option|output) class="(?:hidden )?t"([^>]*)>([^<]*)<', text
-    ):
-        words = re.search(r'data-words="([^"]*)"', opened)
-        used.add(html.unescape(words[1] if words else content))
-    assert len(used) > 60
-    scripts = [
-        (folder / name).read_text(encoding="utf-8")
-        for name in ("page.js", "search.js", "heads.js", "values.js")
-    ]
-    said = {word for script in scripts for word in re.findall(r'\bt\(\s*"([^"]+)"', script)}
-    # Chosen from a list, or by a condition, before they are said.
-    quoted = {word for word in japanese if any(f'"{word}"' in script for script in scripts)}
-    labels = re.findall(r'(?:aria-label|placeholder|title)="([^"]*)"', text)
-    assert used | said <= japanese.keys()
-    optional = {"Everything that this study asks for was run.", "At a glance", "floor"}
-    optional.update(*(one.sentences for one in FINDINGS))
-    optional.update(*((one.title, *one.names) for one in FINDINGS))
-    assert japanese.keys() <= used | said | quoted | {*map(html.unescape, labels)} | optional
-    for words, form in japanese.items():
-        assert sorted(re.findall(r"\{\d\}", words)) == sorted(re.findall(r"\{\d\}", form)), words
-        assert re.search(r"[\u3040-\u9fff]", form) or words.startswith("{"), words
-
-
-def test_the_template_has_no_fixed_word_without_a_form():
-    """Text between tags is said by the macro, but for names, formats and what needs no script."""
-    source = (Path(page.__file__).parent / "templates/page.html.jinja").read_text(encoding="utf-8")
-    body = re.sub(r"(?s)<p data-only.*?</p>", "", source.split("<body>")[1])
-    body = re.sub(r'<(\w+) class="(?:hidden )?t"[^>]*>[^<]*</\1>', "", body)
-    body = re.sub(r"(?s)<noscript>.*?</noscript>|\{[{%#].*?[}%#]\}|<[^>]*>", "\0", body)
-    left = {" ".join(text.split()) for text in body.split("\0")} - {""}
-    names = {word for word in left if re.search(r"[A-Za-z]{3,}", word)}
-    told = {"CSV", "JSON", "posenc", "Slope", "rows"}
-    assert {name for name in names - told if "snakemake" not in name} == set()

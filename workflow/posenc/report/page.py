@@ -39,7 +39,11 @@ MOST_BYTES = 4_000_000
 IDENTITY = ("model", "data_set", "condition", "measurement", "quantity")
 """Columns that say which number a row is of: a number in two tables counts once."""
 JAPANESE = "page.ja.json"
-"""The fixed words of the page, and what they are in Japanese."""
+"""The fixed texts of the page, and what they are in Japanese.
+
+It is told by the English text, so that who changes that is asked for the other, and stands apart
+from it, so that a word in Japanese draws no figure again.
+"""
 
 
 @dataclass(frozen=True)
@@ -164,7 +168,7 @@ def sections(
                 {
                     "name": figure.name,
                     "number": number,
-                    "caption": entry.caption.replace("*", ""),
+                    "caption": plain(entry.caption),
                     "picture": pictures.picture(figure.svg, entry.alt),
                     "rows": table(behind, root, encoders),
                     "id": f"figure-{anchor(figure.name)}",
@@ -175,6 +179,17 @@ def sections(
             )
         titled.append({"title": category, "id": f"section-{anchor(category)}", "figures": here})
     return titled, table(left, root, encoders)
+
+
+def short(forms: Mapping[str, str]) -> dict[str, str]:
+    """Without the forms of captions and of what pictures look like: these stand beside them."""
+    long = {text for entry in FIGURES.values() for text in (plain(entry.caption), entry.alt)}
+    return {text: form for text, form in forms.items() if text not in long}
+
+
+def plain(caption: str) -> str:
+    """A caption without its marks of emphasis."""
+    return caption.replace("*", "")
 
 
 def page(
@@ -213,7 +228,14 @@ def _page(
 ) -> str:
     numbers = collect(results)
     folder = STUDIES / results.study["study"]["name"]
-    pictures = Pictures()
+    env = environment()
+    parts = ("page.css", "page.js", "search.js", "heads.js", "values.js", JAPANESE)
+    assert env.loader is not None
+    style, script, search_script, heads_script, values_script, words = (
+        env.loader.get_source(env, name)[0] for name in parts
+    )
+    forms = json.loads(words)
+    pictures = Pictures(forms)
     coverage = coverages(results)
     shown_sections, further = sections(
         figures, rows, root, folder, pictures, coverage, keys.encoders(results.study)
@@ -243,18 +265,13 @@ def _page(
         for name, label in results.study["labels"].items()
         if name in shown_names and label != name
     }
-    env = environment()
-    parts = ("page.css", "page.js", "search.js", "heads.js", "values.js", JAPANESE)
-    assert env.loader is not None
-    style, script, search_script, heads_script, values_script, words = (
-        env.loader.get_source(env, name)[0] for name in parts
-    )
     return env.get_template("page.html.jinja").render(
         style=style,
         looks=pictures.css(),
         script=script,
         search_script=search_script,
-        japanese=embedded_json(json.loads(words)),
+        forms=forms,
+        japanese=embedded_json(short(forms)),
         numbers_data=embedded_json(packed(tables)),
         labels=labels,
         display=display,

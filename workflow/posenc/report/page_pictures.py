@@ -6,6 +6,7 @@ import base64
 import html
 import io
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from PIL import Image
@@ -22,8 +23,12 @@ CONTRAST = 3.0
 
 @dataclass
 class Pictures:
-    """All figures of a page, which share their looks: one class of CSS for each."""
+    """All figures of a page, which share their looks: one class of CSS for each.
 
+    ``japanese`` has by what they look like what that is in Japanese.
+    """
+
+    japanese: Mapping[str, str] = field(default_factory=dict)
     looks: dict[str, str] = field(default_factory=dict)
     count: int = 0
 
@@ -35,7 +40,7 @@ class Pictures:
         svg : str
             What :func:`posenc.drawing.svg.written` wrote.
         alt : str
-            What it looks like.
+            What it looks like, in English.
 
         Returns
         -------
@@ -51,8 +56,9 @@ class Pictures:
         self.count += 1
         body = re.sub(r'(?<= id=")(?=d\d+")|(?<="#)(?=d\d)|(?<=url\(#)', f"f{self.count}", body)
         opened = f'<svg viewBox="0 0 {width:g} {height:g}" role="img"'
+        form = f' data-ja="{html.escape(self.japanese[alt])}"' if alt in self.japanese else ""
         return {
-            "svg": f'{opened} aria-label="{html.escape(alt)}">{body}',
+            "svg": f'{opened} aria-label="{html.escape(alt)}"{form}>{body}',
             "width": round(PIXELS * width),
             "shape": f"{width:g} / {height:g}",
             "has_values": '"series":[]' not in svg,

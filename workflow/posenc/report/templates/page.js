@@ -7,28 +7,32 @@
   const spaced = (name) => name.replaceAll("_", " ");
   const shown_of = (name) => labels[name] ?? spaced(name);
   const both_of = (name) => (labels[name] ? `${labels[name]} (${name})` : spaced(name));
-  // Fixed words have a Japanese form; rows and measured values stay as they are.
+  // Fixed words have a Japanese form, in one list or, where they are long, beside them; rows and
+  // measured values stay as they are.
   const japanese = JSON.parse(one("#japanese").textContent);
   let language = "en";
   const in_japanese = (text) => japanese[text] ?? "";
-  function t(text, ...of) {
-    const form = (language === "ja" && in_japanese(text)) || text;
-    return form.replace(/\{(\d)\}/g, (_, index) => of[index]);
+  const form_of = (text, element) => (language === "ja" && (element?.dataset.ja ?? japanese[text])) || text;
+  const filled = (form, of) => form.replace(/\{(\d)\}/g, (_, index) => of[index]);
+  const t = (text, ...of) => filled(form_of(text), of);
+  function say(within = document) {
+    for (const word of all(".t", within)) {
+      const key = (word.dataset.words ??= word.textContent);
+      const form = form_of(key, word);
+      word.textContent = filled(form, (word.dataset.of ?? "").split("|"));
+      if (form === key) word.removeAttribute("lang"); else word.lang = "ja";
+    }
+    for (const name of ["aria-label", "placeholder", "title"]) {
+      for (const element of all(`[${name}]:not(td)`, within)) {
+        const key = (element.dataset[{ "aria-label": "label" }[name] ?? name] ??= element.getAttribute(name));
+        element.setAttribute(name, form_of(key, element));
+      }
+    }
   }
   function speak(wanted) {
     if (wanted === language) return;
     language = wanted;
-    for (const word of all(".t")) {
-      const key = (word.dataset.words ??= word.textContent);
-      word.textContent = t(key, ...(word.dataset.of ?? "").split("|"));
-      if (language === "ja" && japanese[key]) word.lang = "ja"; else word.removeAttribute("lang");
-    }
-    for (const name of ["aria-label", "placeholder", "title"]) {
-      for (const element of all(`[${name}]:not(td)`)) {
-        const key = (element.dataset[{ "aria-label": "label" }[name] ?? name] ??= element.getAttribute(name));
-        element.setAttribute(name, t(key));
-      }
-    }
+    say();
     for (const part of all("[data-only]")) part.hidden = part.dataset.only !== language;
     for (const button of all("[data-language]")) button.setAttribute("aria-pressed", button.dataset.language === language);
   }
@@ -69,8 +73,9 @@
       for (const name of [row.model, row.data_set, row.condition]) line.append(called(name));
       line.append(cell("th", row.label));
       if (row.reason) {
-        const none = cell("td", `not run: ${row.reason}`, "no");
+        const none = cell("td", `: ${row.reason}`, "no");
         none.colSpan = 3;
+        none.prepend(word("not run"));
         line.append(none);
       } else {
         for (const text of [row.shown, row.shown_low, row.shown_high]) line.append(cell("td", text));
@@ -79,6 +84,14 @@
       return line;
     });
     one("tbody", table.element).append(...table.lines);
+  }
+  function word(text) {
+    const made = document.createElement("span");
+    made.className = "t";
+    made.dataset.words = text;
+    made.textContent = t(text);
+    if (made.textContent !== text) made.lang = "ja";
+    return made;
   }
   function called(name) {
     const made = cell("td", name && shown_of(name));
@@ -117,7 +130,7 @@
       const total = table.rows.length;
       const count = table.left = table.rows.filter((row) => !row.hidden).length;
       table.lines?.forEach((line, at) => { line.hidden = table.rows[at].hidden; });
-      one(".count", table.details).textContent = count === total ? `${total}` : `${count} of ${total}`;
+      one(".count", table.details).textContent = count === total ? `${total}` : t("{0} of {1}", count, total);
       one(".scroll", table.details).hidden = count === 0;
       one(".none", table.details).hidden = count > 0;
     }
@@ -144,7 +157,7 @@
   }
   let place = "";
   // What other parts of the page keep in the address, and need for it.
-  const shared = (globalThis.posenc = { heads: "", remember, whenNear, shown_of, both_of, t });
+  const shared = (globalThis.posenc = { heads: "", remember, whenNear, shown_of, both_of, t, say });
   function remember() {
     const state = new URLSearchParams();
     for (const [kind, names] of Object.entries(chosen())) if (names.length) state.set(kind, names.join(","));
@@ -251,7 +264,7 @@
       const known = pair[0] ?? pair[1];
       const line = document.createElement("tr");
       line.dataset.q = key;
-      line.append(cell("td", known.measurement.replaceAll("_", " ")), cell("th", known.label));
+      line.append(cell("td", t(spaced(known.measurement))), cell("th", known.label));
       for (const row of pair) line.append(estimate(row));
       line.append(cell("td", pair.every(Boolean) ? difference(...pair) : "–", "n"));
       return line;

@@ -89,7 +89,9 @@
   // others when the browser has nothing else to do, so that its words are found.
   const waiting = new Set(document.querySelectorAll(".drawing"));
   function draw(drawing) {
-    if (waiting.delete(drawing)) drawing.innerHTML = drawing.querySelector("noscript").textContent;
+    if (!waiting.delete(drawing)) return;
+    drawing.innerHTML = drawing.querySelector("noscript").textContent;
+    globalThis.posenc.say(drawing);
   }
   const later = globalThis.requestIdleCallback ?? ((act) => setTimeout(act, 50));
   function drawNext() {

@@ -38,7 +38,6 @@ from posenc.measurements.perplexity import figure as perplexity
 from posenc.report import page, page_heads, page_pictures, page_rows
 from posenc.report import quantities as numbers
 from posenc.report.collection import collect
-from posenc.report.headlines import FINDINGS
 from posenc.report.records import ALL_DECODERS, Results
 from posenc.steps import page as step
 

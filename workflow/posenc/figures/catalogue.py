@@ -9,6 +9,8 @@ the code of all figures as it is.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from posenc.artifacts.discovery import discovered
 from posenc.conditions.positions import ROTATION, TABLE
 from posenc.drawing import exhibit as declared
@@ -221,13 +223,38 @@ FOLDERS = {
 }
 """What the folders of measurements and experiments tell documents, by name."""
 OWN = {name: module for name, module in FOLDERS.items() if hasattr(module, "FIGURE")}
+PAPER_ORDER = (
+    "token_classes", "rotary_masks", "induction", "recovered_share", "causal_probes",
+    "position_heads", "mask_semantics",
+)  # fmt: skip
+"""The figures of the paper, as its text comes to them."""
 FIGURES: dict[str, Exhibit] = dict(
     sorted(
         {**OF_SEVERAL, **{name: module.FIGURE for name, module in OWN.items()}}.items(),
-        key=lambda item: (item[1].question, item[0]),
+        key=lambda item: (
+            PAPER_ORDER.index(item[0]) if item[0] in PAPER_ORDER else len(PAPER_ORDER),
+            item[1].question, item[0],
+        ),
     )
-)
-"""By name, in order of their questions."""
+)  # fmt: skip
+"""By name: those of the paper, then the others in order of their questions."""
+
+
+def numbered(drawn: Iterable[str]) -> dict[str, int]:
+    """The number of each figure that a study draws, on its page and in all its documents.
+
+    Examples
+    --------
+    >>> numbered(["lags", "induction"])
+    {'induction': 1, 'lags': 2}
+    """
+    drawn = set(drawn)
+    return {name: number for number, name in enumerate((n for n in FIGURES if n in drawn), 1)}
+
+
+def heading_of(figure: str) -> str:
+    """What a figure stands under on the page: the paper's together, others by their question."""
+    return "Figures of the paper" if figure in PAPER_ORDER else FIGURES[figure].question
 
 
 def declared_in(figure: str) -> str:

@@ -17,7 +17,7 @@ from posenc.artifacts.numbers import Entry, NotRun, Number
 from posenc.artifacts.places import STUDIES
 from posenc.artifacts.precision import note, precisions
 from posenc.config.labels import display, labelled
-from posenc.figures.catalogue import FIGURES
+from posenc.figures.catalogue import FIGURES, heading_of, numbered
 from posenc.report import quantities as keys
 from posenc.report.asked import has_documents
 from posenc.report.collection import collect
@@ -154,20 +154,21 @@ def sections(
     """Figures by category, with their pictures and tables; and the numbers in none of these."""
     drawn = {figure.name: figure for figure in figures}
     categories: dict[str, list[Figure]] = {}
-    for name in filter(drawn.__contains__, FIGURES):
-        categories.setdefault(FIGURES[name].question, []).append(drawn[name])
+    numbers = numbered(drawn)
+    for name in numbers:
+        categories.setdefault(heading_of(name), []).append(drawn[name])
     left = dict(rows)
-    titled, number = [], 0
+    titled = []
     for category, members in categories.items():
         here = []
-        for number, figure in enumerate(members, start=number + 1):  # noqa: B020
+        for figure in members:
             entry, behind = FIGURES[figure.name], rows_behind(figure, rows)
             for place in behind:
                 left.pop(place, None)
             here.append(
                 {
                     "name": figure.name,
-                    "number": number,
+                    "number": numbers[figure.name],
                     "caption": plain(entry.caption),
                     "picture": pictures.picture(figure.svg, entry.alt),
                     "rows": table(behind, root, encoders),

@@ -189,12 +189,13 @@ def _numbers_tex(results: Results) -> str:
             figures=[
                 (
                     name,
+                    number,
                     f"figure-{anchor(name)}",
                     re.sub(r"\*(.+?)\*", r"\\emph{\1}", escape(entry.caption)),
                     documents_of(results, entry.measurements, entry.positions),
                 )
-                for name, entry in catalogue.FIGURES.items()
-                if name in results.study["figures"]
+                for name, number in catalogue.numbered(results.study["figures"]).items()
+                for entry in [catalogue.FIGURES[name]]
             ],
             further=[
                 name

@@ -229,6 +229,7 @@ def test_shares_are_those_of_every_decoder(inputs, tmp_path):
         assert pairs
         arrows = [line for line in reviews.get_lines() if line.get_marker() == marker]
         assert sorted(line.get_ydata()[0] for line in arrows) == sorted(row for _, row in pairs)
+    assert "beyond the axis" in [text.get_text() for text in figure.legends[0].get_texts()]
     written = {text.get_text().replace("−", "-") for text in reviews.texts}
     assert written == {f"{share:.2f}" for pairs in beyond.values() for share, _ in pairs}
     assert "shuffle" not in rows, "it puts nothing in the place of positions"
@@ -288,11 +289,18 @@ def test_a_rotary_decoder_has_a_ladder_of_its_own(inputs):
     losses = {text.get_text() for text in reviews.texts}
     assert f"{entries['zero_closed']['nll_per_token']['value']:.2f}" in losses
     assert not [line for line in questions.get_lines() if line.get_marker() == "o"]
-    without = [
-        measurement
-        for measurement in inputs[2]["conditions"]
-        if measurement["run"]["model"] != "smollm2"
-    ]
+    beyond = any(line.get_marker() == "<" for line in reviews.get_lines())
+    said = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    assert beyond and said == ["beyond the axis"]
+    inside = copy.deepcopy(inputs[2]["conditions"])
+    for entry in (
+        entry for one in inside for entry in one.get("conditions", []) if entry.get("recovered")
+    ):
+        entry["recovered"] = {"value": 0.5, "low": 0.4, "high": 0.6}
+    for module in (rotary_masks, recovered_share):
+        section = getattr(SECTIONS, module.__name__.rpartition(".")[2])
+        assert not module.draw(inside, section, STYLE).legends
+    without = [one for one in inputs[2]["conditions"] if one["run"]["model"] != "smollm2"]
     said = rotary_masks.draw(without, SECTIONS.rotary_masks, STYLE).axes[0].texts[0].get_text()
     assert "positions of decoder are a table" in said.replace("\n", " ")
 

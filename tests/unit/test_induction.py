@@ -286,8 +286,11 @@ def measured(tmp_path_factory) -> list[dict]:
 
 def test_marks_are_the_measured_numbers_of_the_model_that_copies_most(measured):
     drawn = figure.draw(measured, SECTIONS.induction, STYLE)
-    runs = [measurement for measurement in measured if measurement["run"]["model"] == "smollm2"]
-    assert drawn.get_supxlabel() == display("smollm2")
+    runs = [one for one in measured if one["run"]["model"] == "smollm2"]
+    said = [text.get_text() for text in drawn.legends[0].get_texts()]
+    named = [f"{display('smollm2')}, {display(run['run']['dataset'])}" for run in runs]
+    assert said == [*named, "all keys alike"]
+    assert [axes.get_xlabel() for axes in drawn.axes] == ["nats", *["share of attention"] * 2]
     for axes, part in zip(drawn.axes, figure.PANELS, strict=True):
         marked = [line for line in axes.lines if line.get_linestyle() == "None"]
         for line, run in zip(marked, runs, strict=True):

@@ -14,7 +14,6 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file, write_checksums
 from posenc.artifacts.numbers import NotRun, Number
-from posenc.drawing.common import plain_number
 from posenc.measurements.of_tables import Job
 from posenc.measurements.position_heads import figure as figure
 from posenc.measurements.position_heads import measure as step
@@ -467,14 +466,19 @@ def test_the_figure_shows_what_has_the_most_heads(file, tmp_path):
     measurement = measured(tmp_path, section(file))
     lacking = measured(tmp_path, section(file, n_heads=None))
     small = {
-        **measurement, "n_layers": 1, "n_heads": 1, "heads": measurement["heads"][:1],
+        **measurement,
+        "n_layers": 1,
+        "n_heads": 1,
+        "heads": measurement["heads"][:1],
         "subject": "small",
-    }  # fmt: skip
-    drawing = figure.draw([lacking, small, measurement], SECTIONS.position_heads, SECTIONS.style)
-    check_texts(drawing)
-    near = [axes for axes in drawing.axes if "layer 0, head" in axes.get_title()]
-    panels = [axes for axes in drawing.axes if axes.lines and axes not in near]
-    assert len(panels) == LAYERS * HEADS and "it" in drawing.subfigs[0].get_suptitle()
+    }
+    made = figure.draw([lacking, small, measurement], SECTIONS.position_heads, SECTIONS.style)
+    check_texts(made)
+    near = [axes for axes in made.axes if "layer 0, head" in axes.get_title()]
+    panels = [axes for axes in made.axes if axes.lines and axes not in near]
+    assert (
+        len(panels) == LAYERS * HEADS and "it" in made.subfigs[0].legends[0].get_title().get_text()
+    )
     for axes, head in zip(near, nearest(measurement["heads"], 3), strict=True):
         assert f"head {head['head']}:" in axes.get_title()
         own, shuffled, uniform = (line.get_ydata() for line in axes.lines)
@@ -491,12 +495,30 @@ def test_the_figure_shows_what_has_the_most_heads(file, tmp_path):
     assert {n for n, colour in enumerate(colours) if colour == steep} == marked
     looking = {head["head"] for head in nearest(measurement["heads"], 3)}
     assert {n for n, colour in enumerate(colours) if colour == own} == looking - marked
-    for axes, head in zip(panels, measurement["heads"], strict=True):
-        deviation, share = (text.get_text() for text in axes.texts)
-        assert deviation == plain_number(float(f"{head['deviation']:.2g}"))
-        assert share == f"{head['distance_share']:.2f}"
+    said = [text.get_text() for text in made.subfigs[0].legends[0].get_texts()]
+    assert said == ["steepest", "look nearest", "explains 0.25", "explains 0.5", "explains 1"]
+    assert not any(axes.texts for axes in panels)
+    shares = [head["distance_share"] for head in measurement["heads"]]
+    shades = {share: axes.lines[-1].get_alpha() for share, axes in zip(shares, panels, strict=True)}
+    unmarked = sorted(share for share, shade in shades.items() if shade < 1)
+    assert [shades[share] for share in unmarked] == sorted(shades[share] for share in unmarked)
     empty = figure.draw([lacking], SECTIONS.position_heads, SECTIONS.style)
     assert "not run" in empty.axes[0].texts[0].get_text()
+
+
+def test_the_shared_axis_holds_the_curves_of_all_panels(file, tmp_path):
+    """Planted: the head that comes first has the lowest curve, and the last the highest."""
+    one = measured(tmp_path, section(file))
+    for place, head in enumerate(nearest(one["heads"], 3)):
+        peak = (0.1, 0.3, 0.9)[place]
+        head["profile"]["mass"] = [peak for _ in head["profile"]["mass"]]
+        head["nulls"]["shuffled"]["mass"] = [0.0 for _ in head["nulls"]["shuffled"]["mass"]]
+    made = figure.draw([one], SECTIONS.position_heads, SECTIONS.style)
+    near = [axes for axes in made.axes if "layer 0, head" in axes.get_title()]
+    assert len(near) == 3
+    for axes in near:
+        bottom, top = axes.get_ylim()
+        assert bottom == 0 and all(max(line.get_ydata()) <= top for line in axes.lines)
 
 
 def test_the_recipe_for_a_part_of_a_checkpoint_is_read(file, tmp_path):

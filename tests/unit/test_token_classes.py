@@ -339,7 +339,10 @@ def test_the_figure_shows_both_means():
     named = [display(name) for name in ("decoder", "smollm2")]
     assert [axes.get_title().split("\n")[0] for axes in drawn.axes] == named
     levels = [level for factor in first["conditions"][0]["factors"] for level in factor["classes"]]
-    for key, label in (("mean", "as it is"), ("adjusted", "adjusted")):
+    for key, label in (
+        ("mean", "mean of the class"),
+        ("adjusted", "adjusted for the other classes"),
+    ):
         shown = [line.get_xdata()[0] for line in drawn.axes[1].lines if line.get_label() == label]
         assert shown == [level[key]["value"] for level in levels if level[key]]
     nothing = {**first, "status": "not run", "reason": "no language-model head"}

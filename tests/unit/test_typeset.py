@@ -212,7 +212,9 @@ def test_what_was_computed_in_bfloat16_is_said_under_every_table_and_on_the_slid
 def test_captions_are_those_of_the_catalogue(default):
     text = typeset.numbers_tex(default)
     captions = dict(
-        re.findall(r"(?m)^\\posencfigure\{(\w+)\}\{\d+\}\{.*?\}\{((?:[^{}]|\\emph\{.*?\})+)\}\{", text)
+        re.findall(
+            r"(?m)^\\posencfigure\{(\w+)\}\{\d+\}\{.*?\}\{((?:[^{}]|\\emph\{.*?\})+)\}\{", text
+        )
     )
     assert captions.keys() == FIGURES.keys() - synthetic.OF_OTHER_STUDIES
     for name, caption in captions.items():

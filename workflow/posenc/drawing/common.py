@@ -8,6 +8,7 @@ import math
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import matplotlib
@@ -16,6 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure as Canvas
+from matplotlib.figure import SubFigure
 from matplotlib.font_manager import FontProperties
 from matplotlib.ticker import MaxNLocator
 
@@ -43,6 +45,7 @@ GREY = "0.35"
 LIGHT = "0.82"
 MARKERS = "osD^vP*X"
 DOTS_PER_INCH = 200
+NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 @contextlib.contextmanager
@@ -237,12 +240,15 @@ def is_left(axes: Axes) -> bool:
     return axes.get_subplotspec().is_first_col()
 
 
-def legend_above(figure: Canvas, axes: Iterable[Axes], columns: int) -> None:
-    """Put one legend for all panels over them, where it covers no data."""
+def legend_above(
+    figure: Canvas | SubFigure, axes: Iterable[Axes], columns: int, more: Mapping[str, Any] = NONE
+) -> None:
+    """Put one legend for all panels over them, where it covers no data; ``more`` are its last."""
     entries: dict[str, Any] = {}
     for panel in axes:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
+    entries |= more
     if entries:
         figure.legend(
             entries.values(), entries.keys(), loc="outside upper center",
@@ -251,10 +257,12 @@ def legend_above(figure: Canvas, axes: Iterable[Axes], columns: int) -> None:
         )  # fmt: skip
 
 
-def columns_that_fit(figure: Canvas, labels: Sequence[str], most: int) -> int:
+def columns_that_fit(figure: Canvas | SubFigure, labels: Sequence[str], most: int) -> int:
     """How many columns of a legend fit the width of the figure, at most ``most``."""
     size = matplotlib.rcParams["legend.fontsize"]
-    room = figure.get_figwidth() * 72 / FontProperties(size=size).get_size_in_points()  # in ems
+    room = (
+        figure.bbox.width / figure.dpi * 72 / FontProperties(size=size).get_size_in_points()
+    )  # in ems
 
     def width(columns: int) -> float:
         rows = -(-len(labels) // columns)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
 
 from posenc.conditions.groups import GROUPS, grouped
 from posenc.conditions.positions import TABLE
@@ -140,6 +142,14 @@ def share(
     ends = [max(estimate["low"], low), min(estimate["high"], high)]
     axes.plot(ends, [height, height], color=colour, lw=1)
     axes.plot([estimate["value"]], [height], marker=marker, mew=0.7, label=label, zorder=3, **look)
+
+
+def arrows(figure: Canvas) -> dict[str, Line2D]:
+    """The legend's entry for shares beyond the axis, where :func:`share` drew any."""
+    lines = [line for axes in figure.axes for line in axes.lines]
+    if not any(line.get_marker() in ("<", ">") for line in lines):
+        return {}
+    return {"beyond the axis": Line2D([], [], color=common.GREY, marker="<", ls="none", ms=3)}
 
 
 def nothing_is_lost(axes: Axes) -> None:

@@ -74,7 +74,7 @@ OF_SEVERAL = {
         height=4.6,
         caption="How near masks bring a decoder without positions to the intact one: recovered "
         "share of the lost log-perplexity, one mark per decoder, with its interval. What is still "
-        "lost is on a logarithmic axis; arrows point to shares beyond it.",
+        "lost is on a logarithmic axis; the dashed line is at nine tenths recovered.",
         alt="Points with intervals, a row for each mask: recovered share of the lost "
         "log-perplexity, from the model without positions at zero towards the intact one.",
         quantities=("conditions.recovered*", "conditions.masks.*", "conditions.count"),
@@ -86,8 +86,7 @@ OF_SEVERAL = {
         caption="A rotary decoder without rotation, and with masks in its place: recovered share "
         "of the lost log-perplexity with its interval over documents, and the loss in nats per "
         "token beside it. The mask in closed form is computed from mean queries and keys; its "
-        "placebos give heads the curves of others, or of none. Arrows point to shares below the "
-        "axis.",
+        "placebos give heads the curves of others, or of none.",
         alt="Points with intervals, a row for each mask: recovered share of the lost "
         "log-perplexity, from the model without rotation at zero to the intact one at one.",
         quantities=("conditions.recovered*", "conditions.nll_per_token", "conditions.masks.*"),
@@ -143,7 +142,8 @@ OF_SEVERAL = {
         height=4.0,
         caption="Attention pattern of one causal head under each meaning of one linear mask, for "
         "scores that are all zero and for one matrix of random scores. Queries go downwards, "
-        "keys to the right; right of the stairs lies the future. The mask that multiplies "
+        "keys to the right; right of the stairs lies the future. The library is Hugging Face "
+        "transformers. The mask that multiplies "
         "embeddings is shown in the first block of a model that normalizes before it attends.",
         alt="Small maps of one attention pattern under each meaning of one mask; queries go "
         "downwards, keys to the right.",

@@ -39,8 +39,8 @@ def draw(canvas: Canvas, measurements: list, figure: MaskSemantics, style: Style
     zero, and of one random matrix of scores. Above the diagonal lies the future.
     """
     scores = {
-        "z = 0": np.zeros((figure.tokens, figure.tokens)),
-        "random z": np.random.default_rng(figure.seed).normal(
+        "scores\nall zero": np.zeros((figure.tokens, figure.tokens)),
+        "scores\nrandom": np.random.default_rng(figure.seed).normal(
             scale=SCALE, size=(figure.tokens, figure.tokens)
         ),
     }

@@ -56,8 +56,9 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     if any(shares):
         label = "share ρ of the lost log-perplexity recovered (1 − ρ is on a logarithmic axis)"
         canvas.supxlabel(label, fontsize=style.font_size)
-    if len(common.unique(measurement["run"]["model"] for measurement in measured)) > 1:
-        common.legend_above(canvas, canvas.axes, columns=4)
+    models = common.unique(measurement["run"]["model"] for measurement in measured)
+    named = canvas.axes if len(models) > 1 else []  # a single one is in the titles
+    common.legend_above(canvas, named, columns=4, more=evaluated.arrows(canvas))
 
 
 def _draw_panel(axes: Axes, runs: list[dict], names: list, style: Style) -> None:
@@ -81,7 +82,9 @@ def _draw_panel(axes: Axes, runs: list[dict], names: list, style: Style) -> None
             )  # fmt: skip
     axes.set_xscale("function", functions=(steps, shares_of))
     axes.set_xlim(LOWEST, HIGHEST)
-    axes.set_xticks(TICKS, [f"{tick:g}".replace("-", "−") for tick in TICKS])
+    labels = [f"{tick:g}".replace("-", "−") for tick in TICKS]
+    labels[TICKS.index(0)] += "\nno positions"
+    axes.set_xticks(TICKS, labels)
 
 
 def steps(shares: ArrayLike) -> NDArray[np.float64]:

@@ -53,6 +53,7 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
         first = evaluated.share_rows(axes, names, first)
         axes.spines["left"].set_visible(False)
     canvas.supxlabel("share of the lost log-perplexity recovered", fontsize=style.font_size)
+    common.legend_above(canvas, [], columns=1, more=evaluated.arrows(canvas))
 
 
 def _heading(entry: dict, masks: dict[str, dict]) -> str | None:
@@ -108,11 +109,12 @@ def _draw_panel(axes: Axes, run: dict, names: list[tuple[str, bool]], style: Sty
                 fontsize=common.SMALLEST_POINTS,
             )  # fmt: skip
     axes.text(
-        1.02, -0.6, "nats", transform=axes.get_yaxis_transform(), va="center",
+        1.02, -0.6, "loss\n(nats)", transform=axes.get_yaxis_transform(), va="center",
         fontsize=common.SMALLEST_POINTS,
     )  # fmt: skip
     axes.set_xlim(LOWEST, HIGHEST)
-    axes.set_xticks([0, 0.25, 0.5, 0.75, 1.0], ["0", "0.25", "0.5", "0.75", "1"])
+    labels = ["0\nno rotation", "0.25", "0.5", "0.75", "1\nintact"]
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1.0], labels)
 
 
 main = common.command(draw, Figure)

@@ -54,7 +54,7 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     if masked:
         ends = [entry for entry in counted if entry["variant"] in (common.INTACT, WITHOUT)]
         _draw_panel(panels[1], measurement, [*ends, *masked], style)
-    panels[0].set_ylabel("error (tokens)")
+    panels[0].set_ylabel("error of the position (tokens)")
     title = ", ".join(common.display(measurement["run"][key]) for key in ("model", "dataset"))
     canvas.suptitle(title, fontsize=style.font_size)
     for axes in panels:
@@ -71,7 +71,7 @@ def _draw_panel(axes: Axes, measurement: dict, entries: list[dict], style: Style
             marker=common.MARKERS[place % len(common.MARKERS)], ls="--" if width else "-",
             label=f"window of {width}" if width else LABELS.get(name, common.display(name)),
         )  # fmt: skip
-    axes.axhline(measurement["chance"]["value"], zorder=0, label="chance", **CHANCE)
+    axes.axhline(measurement["chance"]["value"], zorder=0, label="best constant", **CHANCE)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("layer (0: embedding)")
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))

@@ -76,8 +76,7 @@ FIGURE = Exhibit(
     caption="Error of a ridge probe of position by layer, for the first decoder examined. "
     "Left: as it is, and without positions, with its own weights and random ones, without a "
     "causal mask, with the first key hidden, and with windows of so many tokens. Right: under "
-    "masks in the place of positions. All probes learn from the same tokens; dotted, the best "
-    "constant.",
+    "masks in the place of positions. All probes learn from the same tokens.",
     alt="Two line charts: error of the position in tokens against layer, a line for each "
-    "variant of a decoder and for each mask, and the level of chance.",
+    "variant of a decoder and for each mask, and the level of the best constant.",
 )

@@ -10,10 +10,11 @@ from posenc.drawing.evaluated import by_dataset, entries, label_rows, of_kind
 from posenc.drawing.section import Figure, Style
 
 PANELS = {
-    "gain": "gain where a token\noccurs again (nats)",
-    "previous": "attention to the\nprevious token",
-    "induction": "attention to the token\nafter the earlier one",
+    "gain": ("gain where a\ntoken occurs again", "nats"),
+    "previous": ("attention to the\nprevious token", "share of attention"),
+    "induction": ("attention to the token\nafter the earlier one", "share of attention"),
 }
+"""Title of each panel, and what its axis counts."""
 
 
 @common.drawing
@@ -42,12 +43,12 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     runs = [measurement for measurement in measured if measurement["run"]["model"] == model]
     names = [entry["condition"] for entry in best["conditions"]]
     panels = canvas.subplots(1, len(PANELS), sharey=True)
-    for axes, (part, title) in zip(panels, PANELS.items(), strict=True):
+    for axes, (part, (title, unit)) in zip(panels, PANELS.items(), strict=True):
         axes.set_title(title)
+        axes.set_xlabel(unit)
         _draw_panel(axes, runs, names, part, style)
     label_rows(panels[0], [(name, False) for name in names])
-    canvas.supxlabel(common.display(model), fontsize=style.font_size)
-    common.legend_above(canvas, panels[:1], columns=len(runs))
+    common.legend_above(canvas, panels, columns=len(runs) + 1)
 
 
 def _draw_panel(axes: Axes, runs: list[dict], names: list[str], part: str, style: Style) -> None:
@@ -65,10 +66,12 @@ def _draw_panel(axes: Axes, runs: list[dict], names: list[str], part: str, style
         axes.plot(
             [estimate["value"] for _, estimate in marked], [height for height, _ in marked],
             marker=common.MARKERS[place], ls="none", ms=3, color=colour,
-            label=common.display(dataset),
+            label=f"{common.display(run['run']['model'])}, {common.display(dataset)}",
         )  # fmt: skip
     if part in runs[0]["uniform"]:
-        axes.axvline(runs[0]["uniform"][part], color=common.GREY, lw=0.7, ls="--")
+        axes.axvline(
+            runs[0]["uniform"][part], color=common.GREY, lw=0.7, ls="--", label="all keys alike"
+        )
         axes.set_xlim(-0.02, 1.02)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)

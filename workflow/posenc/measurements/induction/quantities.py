@@ -49,8 +49,8 @@ FIGURE = Exhibit(
     caption="Random tokens that are repeated once, under each condition, for the model that "
     "copies most: how much lower its loss is where a token occurs again, and the attention of "
     "the heads that look most at the previous token, and at the token after the earlier "
-    "occurrence. Heads are those of the intact model, chosen on other sequences; dashed, a "
-    "head that attends to all keys alike. Intervals are over sequences.",
+    "occurrence. Heads are those of the intact model, chosen on other sequences. Intervals are "
+    "over sequences.",
     alt="Points with intervals, a row for each condition: loss gained by repetition, "
     "attention to the previous token, attention to the token after the earlier occurrence.",
 )

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.figure import SubFigure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from posenc.drawing import common
@@ -22,8 +23,10 @@ MARKED = 3
 which have a panel of their own."""
 LIMIT = 3.5
 """Of the vertical axis, in standard deviations of a head's scores."""
-ROW, LOWER = 0.5, 1.5
+ROW, LOWER = 0.45, 1.5
 """Inches of a row of heads, and of the panels below."""
+SHARES = (0.25, 0.5, 1.0)
+"""Explained shares of the scores whose shade the legend has."""
 
 
 @common.drawing
@@ -37,10 +40,9 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
 
     Returns
     -------
-    Curves in standard deviations of their head's scores within a query, which the number below
-    gives in nats; that above is the share of the scores that the curve explains, and the darker
-    it is. Below, where the nearest heads of the first layer look, beside the
-    mean of tables with shuffled rows.
+    Curves in standard deviations of their head's scores within a query; the larger the share of
+    the scores that a curve explains, the darker it is. Below, where the nearest heads of the first
+    layer look, beside the mean of tables with shuffled rows.
     """
     measured = common.measured(
         canvas, of_kind(measurements, "position_heads"), "no heads were measured"
@@ -50,7 +52,7 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     measurement = max(measured, key=lambda candidate: len(candidate["heads"]))
     near = nearest(measurement["heads"], MARKED)
     # Panels of few layers are no higher than those of many.
-    upper = 0.7 + ROW * measurement["n_layers"]
+    upper = 1.0 + ROW * measurement["n_layers"]
     canvas.set_figheight(min(figure.height, upper + LOWER * bool(near)))
     if near:
         grid, below = canvas.subfigures(2, 1, height_ratios=(upper, LOWER))
@@ -77,9 +79,30 @@ def _draw_grid(
             f"{number}", rotation=0, labelpad=6, va="center", fontsize=common.SMALLEST_POINTS
         )
     name = common.display(measurement["subject"])
-    place.suptitle(f"{name}: heads, by layer (down) and number", fontsize=style.font_size)
     place.supxlabel("distance back from query to key (tokens)", fontsize=style.font_size)
     place.supylabel("mask by distance (SD of the scores)", fontsize=style.font_size)
+    place.legend(
+        handles=_entries(bool(near), style), loc="outside upper center", ncols=len(SHARES) + 2,
+        title=f"{name}: heads, by layer (down) and number", title_fontsize=style.font_size,
+        fontsize=common.SMALLEST_POINTS, columnspacing=1.2,
+    )  # fmt: skip
+
+
+def _entries(has_near: bool, style: Style) -> list[Line2D]:
+    """What the colours of curves say."""
+    of_marks = {"steepest": 1, **({"look nearest": 2} if has_near else {})}
+    return [
+        *(Line2D([], [], color=style.palette[at], label=name) for name, at in of_marks.items()),
+        *(
+            Line2D([], [], color=style.palette[0], alpha=_shade(share), label=f"explains {share:g}")
+            for share in SHARES
+        ),
+    ]
+
+
+def _shade(share: float) -> float:
+    """Opacity of a curve by the share of the scores that it explains."""
+    return 0.25 + 0.75 * share
 
 
 def _panel(axes: Axes, head: Mapping, style: Style, marks: list[int]) -> None:
@@ -87,11 +110,7 @@ def _panel(axes: Axes, head: Mapping, style: Style, marks: list[int]) -> None:
     if head["distance_share"] is not None:
         axes.plot(*shown_curve(head), lw=0.9,
                   color=style.palette[marks[0] if marks else 0],
-                  alpha=1 if marks else 0.25 + 0.75 * head["distance_share"])  # fmt: skip
-        deviation = common.plain_number(float(f"{head['deviation']:.2g}"))
-        for place, text in ((0.03, deviation), (0.8, f"{head['distance_share']:.2f}")):
-            axes.text(0.97, place, text, transform=axes.transAxes, ha="right", va="bottom",
-                      fontsize=common.SMALLEST_POINTS).set_in_layout(False)  # fmt: skip
+                  alpha=1 if marks else _shade(head["distance_share"]))  # fmt: skip
     axes.set_ylim(-LIMIT, LIMIT)
     axes.set_xticks([0, REACH])
     axes.set_yticks([-2, 0, 2], ["\u22122", "0", "2"])
@@ -122,7 +141,7 @@ def _draw_near(place: SubFigure, near: list[Mapping], measurement: dict, style: 
         axes.set_title(
             f"layer 0, head {head['head']}: mean offset {mean}", fontsize=common.SMALLEST_POINTS + 1
         )
-        axes.set_ylim(bottom=0)
+    panels[0].set_ylim(bottom=0)  # after all are drawn, so that the shared axis holds them all
     panels[0].set_ylabel("attention")
     panels[-1].legend(loc="upper left", frameon=False, fontsize=common.SMALLEST_POINTS)
     place.supxlabel("offset, key minus query (tokens)", fontsize=style.font_size)

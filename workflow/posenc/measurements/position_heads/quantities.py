@@ -109,11 +109,10 @@ FIGURE = Exhibit(
     height=8.2,
     caption="What each head makes of positions alone: the function of the distance that is "
     "nearest to the scores of position against position, in standard deviations of the head's "
-    "scores within a query. Numbers are that deviation, in nats (below), and the share of "
-    "the scores that the curve explains (above); the larger it is, the darker the curve. "
-    "Marked are the three steepest, and the three of the first layer that look nearest, "
-    "whose attention by offset is below. Of the tables and models whose query and key maps "
-    "are there, the one with the most heads is shown.",
+    "scores within a query. The larger the share of the scores that a curve explains, the "
+    "darker it is. Coloured are the three steepest, and the three of the first layer that look "
+    "nearest, whose attention by offset is below. Of the tables and models whose query and key "
+    "maps are there, the one with the most heads is shown.",
     alt="Small charts, a row for each layer and a column for each head: bias against the "
     "distance back from query to key. Below, attention by offset of three heads.",
 )

@@ -25,7 +25,7 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
 
     Returns
     -------
-    Means with their intervals; filled as they are, hollow adjusted for the other classes.
+    Means with their intervals, and, hollow, adjusted for the other classes.
     """
     shown = common.measured(
         canvas, evaluated.of_kind(measurements, "token_classes"), "no losses were broken down"
@@ -43,8 +43,9 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
         axes.set_title(evaluated.panel_title(measurement))
         _costs(axes, measurement, rows, style)
         first = evaluated.share_rows(axes, [(name, factor is None) for factor, name in rows], first)
-    canvas.supxlabel("cost in nats per token", fontsize=style.font_size)
-    common.legend_above(canvas, canvas.axes, columns=2)
+    label = "cost of taking positions away (nats per token)"
+    canvas.supxlabel(label, fontsize=style.font_size)
+    common.legend_above(canvas, canvas.axes, columns=3)
 
 
 def _levels(measurement: dict) -> dict[tuple[str, str], dict]:
@@ -80,9 +81,13 @@ def _costs(axes: Axes, measurement: dict, rows: list[tuple[str | None, str]], st
         common.not_run(axes, ["the study does not take positions away"], 20)
         return
     axes.axvline(0, color=common.GREY, lw=0.7)
-    axes.axvline(entries[WITHOUT]["delta_nll"]["value"], color=common.GREY, ls=":", lw=0.9)
+    mean = entries[WITHOUT]["delta_nll"]["value"]
+    axes.axvline(mean, color=common.GREY, ls=":", lw=0.9, label="mean over all tokens")
     levels = _levels(measurement)
-    looks = (("mean", "as it is", -STEP, True), ("adjusted", "adjusted", STEP, False))
+    looks = (
+        ("mean", "mean of the class", -STEP, True),
+        ("adjusted", "adjusted for the other classes", STEP, False),
+    )
     for row, place in enumerate(rows):
         for key, label, offset, is_filled in looks:
             estimate = levels[place][key] if place in levels else None

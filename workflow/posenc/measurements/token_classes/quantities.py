@@ -87,8 +87,8 @@ FIGURE = Exhibit(
     (PAPER,),
     height=5.2,
     caption="What it costs to take positions away, by class of token: mean over the tokens of "
-    "a class (filled), and from a linear model of all classes at once with the documents taken "
-    "out (hollow). The dotted line is the mean over all tokens.",
+    "a class, and adjusted for the other classes by a linear model of all classes at once, with "
+    "the documents taken out.",
     alt="Points with intervals, a panel for each model and data set: cost in nats per token "
     "by word class, last occurrence, place in sentence and document, and surprisal.",
 )

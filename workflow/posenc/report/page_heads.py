@@ -10,7 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from posenc.artifacts.numbers import Number, estimate
+from posenc.conditions.positions import ROTATION
+from posenc.metrics.patterns import softmax
 from posenc.report.page_numbers import inline
 from posenc.report.page_tables import embedded_json
 from posenc.report.records import Results
@@ -30,19 +34,44 @@ PROFILES = {
 """By semantics and kind of profile, in order: the parameter that the page varies, and a title."""
 NOTHING = {"slope": 0.0, "floor": 1.0}
 """Where a profile is no mask, so that the model is the one without positions."""
+CLOSED_FORM = "zero_closed"
+COMPARED = ("intact", WITHOUT, CLOSED_FORM, "placebo_heads")
+"""Conditions whose losses stand beside the mask in closed form."""
 OF_DECODERS, OF_ENCODERS = ("perplexity", "nll_per_token"), ("last_cosine",)
 
 
 def heads(results: Results) -> str | None:
     """All that the part needs, as JSON that can stand in HTML; None without measured scores."""
-    models = [
-        of_model(measurement, results)
-        for measurement in results.of("sample_scores")
-        if measured(measurement)
-    ]
-    if not models:
+    sentences = [run for run in results.of("sample_scores") if measured(run)]
+    if not sentences:
         return None
-    return embedded_json({"models": models})
+    models = [of_model(sentence, results) for sentence in sentences]
+    return embedded_json({"models": models, "clearest": clearest(sentences)})
+
+
+def clearest(sentences: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The head whose mean attention, with positions, has the largest share at one offset.
+
+    Offset 0 does not count: a head needs no positions to look at the query's own token.
+    """
+    found: list[dict[str, Any]] = []
+    for sentence in sentences:
+        (layers,) = [c["layers"] for c in sentence["conditions"] if c["condition"] == "intact"]
+        tokens = sentence["tokens"]
+        seen = np.tri(tokens, dtype=bool) if sentence["is_causal"] else np.full([tokens] * 2, True)
+        for layer, head in np.ndindex(sentence["n_layers"], sentence["n_heads"]):
+            scores = np.full([tokens] * 2, -np.inf)
+            scores[seen] = np.array(layers[layer][head].split(" "), float)
+            pattern = softmax(scores, causal=False)
+            shares = {
+                offset: float(np.trace(pattern, offset)) / tokens
+                for offset in range(1 - tokens, tokens)
+                if offset
+            }
+            offset = max(shares, key=lambda one: shares[one])
+            own = {"model": sentence["run"]["model"], "layer": layer, "head": head}
+            found.append({**own, "offset": offset, "share": round(shares[offset], 3)})
+    return max(found, key=lambda one: one["share"])
 
 
 def measured(measurement: Mapping[str, Any]) -> bool:
@@ -64,7 +93,13 @@ def of_model(measurement: Mapping[str, Any], results: Results) -> dict[str, Any]
                 if measured(run) and own.items() <= run["run"].items()
             ]
 
-        masses, parts = of("heads"), of("score_parts")
+        masses, parts, conditions = of("heads"), of("score_parts"), of("conditions")
+        is_rotary = results.study["models"][model]["positions"] == ROTATION
+        closed = [
+            closed_form(run, parts[0], measurement["tokens"])
+            for run in conditions
+            if is_rotary and measurement["is_causal"] and parts
+        ]
         window = masses[0]["offsets"][-1] if masses else WINDOW
         datasets.append(
             {
@@ -72,8 +107,11 @@ def of_model(measurement: Mapping[str, Any], results: Results) -> dict[str, Any]
                 "window": window,
                 "masses": {run["run"]["condition"]: masses_of(run) for run in masses},
                 "curves": curves_of(parts[0], window) if parts else None,
-                "masks": [mask for run in of("conditions") for mask in masks_of(run)],
-                "intact": [cells for run in of("conditions") for cells in intact_of(run)],
+                "masks": [
+                    *filter(None, closed),
+                    *(mask for run in conditions for mask in masks_of(run)),
+                ],
+                "intact": [cells for run in conditions for cells in intact_of(run)],
                 "quantities": [
                     label("conditions", name) for name in quantities(measurement["is_causal"])
                 ],
@@ -147,6 +185,37 @@ def intact_of(measurement: Mapping[str, Any]) -> list[list[str]]:
         for entry in measurement["conditions"]
         if entry["condition"] == "intact"
     ]
+
+
+def closed_form(
+    measurement: Mapping[str, Any], parts: Mapping[str, Any], tokens: int
+) -> dict[str, Any] | None:
+    """The mask in closed form of each head of a decoder, and what was measured of all together.
+
+    ``heads`` has, of each, what it adds to keys by distance and to the first key, in thousandths;
+    where there is no pair it adds nothing.
+    """
+    entries = {entry["condition"]: entry for entry in measurement["conditions"]}
+    if not {WITHOUT, CLOSED_FORM} <= entries.keys():
+        return None
+
+    def curve(values: Iterable[float | None]) -> str:
+        return packed((value or 0.0 for value in values), 0.001)
+
+    return {
+        "condition": CLOSED_FORM,
+        "shape": "closed_form",
+        "title": f"closed form of this head ({CLOSED_FORM})",
+        "heads": [
+            [curve(head["closed_form"][kind][:tokens]) for kind in ("past", "first_key")]
+            for head in parts["heads"]
+        ],
+        "points": [
+            {"value": name, "cells": cells_of(entries[name], measurement["is_decoder"])}
+            for name in COMPARED
+            if name in entries
+        ],
+    }
 
 
 def masks_of(measurement: Mapping[str, Any]) -> list[dict[str, Any]]:

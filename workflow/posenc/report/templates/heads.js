@@ -11,6 +11,8 @@
     ["model", "dataset", "layer", "head"].map((name) => one(`#head-${name}`));
   const [profile_of, slider] = [one("#mask-profile"), one("#mask-value")];
   let models = null;
+  // The head that is shown where none is chosen.
+  let clearest = null;
   // What is shown now: model, data set, scores without positions, and patterns by their grid's id.
   let chosen = null;
 
@@ -36,6 +38,11 @@
     logit_mul: (score, floor, distance, m) => score * m,
     prob_mul: (score) => score,
   };
+  // What the closed form of one head adds, by distance; the first key has a curve of its own.
+  function masked_by(rows, [past, first]) {
+    return rows.map((row, query) => softmax(row.map((score, key) =>
+      score + ((key ? past[query - key] : first[query]) ?? 0))));
+  }
   function masked(rows, shape, value) {
     const m = (key) => (rows.length > 1 ? value + (1 - value) * key / (rows.length - 1) : 1);
     return rows.map((row, query) => {
@@ -52,6 +59,7 @@
     return element;
   }
   const rounded = (value) => value.toFixed(3);
+  const signed = (value, digits = 0) => `${value < 0 ? "−" : value > 0 ? "+" : ""}${Math.abs(value).toFixed(digits)}`;
   const called = (token) => `“${chosen.model.pieces[token]}” (${token})`;
 
   // A pattern as a grid: one cell can be tabbed to, arrows go to the others.
@@ -152,7 +160,7 @@
       const line = document.createElement("tr");
       const outside = Math.abs(place) > window;
       const title = outside ? (place < 0 ? t("before {0}", `−${window}`) : t("after {0}", `+${window}`))
-        : `${place < 0 ? "−" : place > 0 ? "+" : ""}${Math.abs(place)}`;
+        : signed(place);
       line.append(made("th", title, { scope: "row" }));
       columns.forEach(([, values], column) => {
         const value = values[place + window + 1];
@@ -176,16 +184,37 @@
       `${t("{0}, layer {1}, head {2}, by offset.", plain(model.name), layer_of.value, head_of.value)} ${source} ${added}`.trim();
   }
 
-  // The mask, and what was measured nearest to it.
+  // The mask, and what was measured of the whole model: under it, or nearest to it.
   function nearest(points, value) {
     return points.reduce((best, point) =>
       (Math.abs(point.value - value) < Math.abs(best.value - value) ? point : best));
   }
   function mask() {
-    const { model, dataset } = chosen;
-    const own = dataset.masks[profile_of.selectedIndex];
+    const own = chosen.dataset.masks[profile_of.selectedIndex];
     one("#playground").hidden = !own;
     if (!own) return;
+    slider.closest("label").hidden = !own.parameter;
+    if (own.parameter) simple(own); else closed_form(own);
+  }
+  function closed_form(own) {
+    const { model, dataset } = chosen;
+    const [layer, head] = [layer_of.value, head_of.value];
+    const curves = own.heads[layer * model.heads + Number(head)].map(numbers);
+    const last = model.pieces.length - 1;
+    const added = [curves[0][1], curves[0][last], curves[1][last]].map(
+      (value) => signed(value ?? 0, 2));
+    draw("pattern-masked", masked_by(chosen.without, curves));
+    one("#mask-said").textContent = t(
+      "Layer {0}, head {1}: the mask adds {2} nats at distance 1 and {3} at distance {5}; {4} to the first token from there. This curve is of documents of {6}.",
+      layer, head, ...added, last, plain(dataset.name));
+    measured(t("Condition"), own.points.map((point) => (
+      { title: plain(point.value), cells: point.cells, marked: point.value === own.condition })));
+    one("#measured-caption").textContent = t(
+      "Measured: {0} on {1}, masks in all layers and heads at once, from the study's calibration text. The loss with one head's mask alone is not measured.",
+      plain(model.name), plain(dataset.name));
+  }
+  function simple(own) {
+    const { model, dataset } = chosen;
     const value = Number(slider.value);
     slider.setAttribute("aria-valuetext", `${t(own.parameter)} ${value}`);
     one("#mask-number").textContent = value.toFixed(2);
@@ -195,28 +224,33 @@
     const words = (cells) => dataset.quantities.map((name, index) => `${name} ${cells[index]}`).join(", ");
     one("#mask-said").textContent = t("{0} {1}: the nearest that was measured is {2}, {3}.",
       t(own.parameter === "slope" ? "Slope" : "Floor"), value.toFixed(2), close.value, words(close.cells));
-    const head = document.createElement("tr");
-    head.append(made("th", t(own.parameter), { scope: "col" }),
-      ...dataset.quantities.map((name) => made("th", name, { scope: "col", class: "n" })));
-    const rows = [[t("intact model"), dataset.intact[0] ?? []],
-      ...own.points.map((point) => [point.value, point.cells])].map(([name, cells]) => {
-      const line = document.createElement("tr");
-      const is_nearest = name === close.value;
-      const none = own.parameter === "slope" ? name === 0 : name === 1;
-      const title = none ? t("{0}, no mask", name) : `${name}`;
-      line.append(made("th", is_nearest ? t("{0} (nearest)", title) : title, { scope: "row" }),
-        ...cells.map((text) => made("td", text, { class: "n" })));
-      if (is_nearest) { line.className = "nearest"; line.setAttribute("aria-current", "true"); }
-      return line;
+    const rows = own.points.map((point) => {
+      const none = point.value === (own.parameter === "slope" ? 0 : 1);
+      const title = none ? t("{0}, no mask", point.value) : `${point.value}`;
+      const marked = point === close;
+      return { title: marked ? t("{0} (nearest)", title) : title, cells: point.cells, marked };
     });
-    one("#measured thead").replaceChildren(head);
-    one("#measured tbody").replaceChildren(...rows);
+    measured(t(own.parameter), [{ title: t("intact model"), cells: dataset.intact[0] ?? [] }, ...rows]);
     one("#measured-caption").textContent = t("Measured: {0} on {1}, the mask in all layers and heads of the model without positions.",
       plain(model.name), plain(dataset.name));
   }
+  // The table: a row for each condition or value, with what was measured.
+  function measured(title, rows) {
+    const head = document.createElement("tr");
+    head.append(made("th", title, { scope: "col" }),
+      ...chosen.dataset.quantities.map((name) => made("th", name, { scope: "col", class: "n" })));
+    one("#measured thead").replaceChildren(head);
+    one("#measured tbody").replaceChildren(...rows.map((row) => {
+      const line = document.createElement("tr");
+      line.append(made("th", row.title, { scope: "row" }),
+        ...row.cells.map((text) => made("td", text, { class: "n" })));
+      if (row.marked) { line.className = "nearest"; line.setAttribute("aria-current", "true"); }
+      return line;
+    }));
+  }
   function start() {
     const own = chosen.dataset.masks[profile_of.selectedIndex];
-    if (!own) return;
+    if (!own?.parameter) return;
     const values = own.points.map((point) => point.value);
     slider.min = own.parameter === "slope" ? 0 : 0.01;
     slider.max = Math.max(1, ...values);
@@ -230,8 +264,14 @@
     select.value = texts.includes(wanted) ? wanted : texts[0] ?? "";
   }
   const upto = (count) => Array.from({ length: count }, (_, index) => index);
+  function read() {
+    if (!models) ({ models, clearest } = JSON.parse(holder.textContent));
+    one("#head-clearest").textContent = t(
+      "The explorer opens on the head with the clearest pattern: {0}, layer {1}, head {2}. With positions, it gives {3} of its attention to offset {4} (key − query; mean over the queries of the sentence), and no other head here gives as much to one offset other than 0.",
+      plain(clearest.model), clearest.layer, clearest.head, rounded(clearest.share), signed(clearest.offset));
+  }
   function show(wanted = [model_of, dataset_of, layer_of, head_of].map((select) => select.value)) {
-    models ??= JSON.parse(holder.textContent).models;
+    read();
     offer(model_of, models.map((model) => model.name), wanted[0]);
     const model = models[model_of.selectedIndex];
     offer(dataset_of, model.datasets.map((dataset) => dataset.name), wanted[1]);
@@ -273,7 +313,11 @@
   section.addEventListener("pointerover", on_cell(point));
   section.addEventListener("focusin", on_cell(enter));
   section.addEventListener("keydown", move);
-  const recall = () => show(shared.heads.split(","));
+  function recall() {
+    read();
+    show(shared.heads ? shared.heads.split(",")
+      : [clearest.model, "", `${clearest.layer}`, `${clearest.head}`]);
+  }
   addEventListener("spoken", () => { if (chosen) show(); });
   addEventListener("recalled", () => { if (shared.heads || chosen) recall(); });
   if (shared.heads) recall(); else shared.whenNear(section, () => { if (!chosen) recall(); });

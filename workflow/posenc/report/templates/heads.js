@@ -164,11 +164,11 @@
       line.append(made("th", title, { scope: "row" }));
       columns.forEach(([, values], column) => {
         const value = values[place + window + 1];
-        const cell = made("td", value === null ? "–" : value.toFixed(3).replace("-", "−"), { class: "n" });
+        const cell = made("td", value === null ? "–" : value.toFixed(3).replace("-", "−"), { class: column < masses ? "n mass" : "n" });
         if (column < masses) {
           const bar = document.createElement("span");
           bar.className = `bar bar-${column}`;
-          bar.style.width = `${(4.5 * value).toFixed(2)}rem`;
+          bar.style.setProperty("--mass", value);
           cell.prepend(bar);
         }
         line.append(cell);

@@ -223,12 +223,15 @@
     }, { rootMargin: "400px" });
     watcher.observe(element);
   }
-  function reachable() {
-    // What scrolls sideways on a narrow screen can be reached by keyboard.
-    for (const plate of all(".plate:not([role])")) {
-      if (plate.scrollWidth > plate.clientWidth) plate.tabIndex = 0; else plate.removeAttribute("tabindex");
-    }
+  // A table that is wider than its frame says so.
+  const measured = new ResizeObserver((seen) => seen.forEach(({ target }) => hint(target)));
+  function hint(part) {
+    const frame = part.closest(".scroll");
+    if (frame.scrollWidth > frame.clientWidth) {
+      frame.dataset.hint = t("The table is wider: move it sideways →");
+    } else delete frame.dataset.hint;
   }
+  for (const part of all(".scroll, .scroll > table")) measured.observe(part);
 
   // Side by side.
   let compared = false;
@@ -377,6 +380,7 @@
     if (spoken) {
       speak(spoken.dataset.language);
       if (rows) { apply(); compare(); }
+      all(".scroll").forEach(hint);
       dispatchEvent(new Event("spoken"));
       remember();
     }
@@ -393,7 +397,5 @@
     }
   });
   if (matchMedia("(max-width: 60rem)").matches) one(".contents").open = false;
-  addEventListener("resize", reachable);
-  addEventListener("load", reachable);
   recall();
 })();

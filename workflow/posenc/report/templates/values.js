@@ -1,5 +1,6 @@
 "use strict";
-// The values of a figure: of the point that a pointer is near, or that arrow keys have come to.
+// The values of a figure: of the point that a pointer is near, or that arrow keys have come to; and
+// the figure enlarged.
 (() => {
   const tip = document.querySelector("#tip");
   // In pixels.
@@ -101,6 +102,36 @@
   for (const drawing of waiting) globalThis.posenc.whenNear(drawing, () => draw(drawing));
   addEventListener("load", () => later(drawNext));
   addEventListener("beforeprint", () => waiting.forEach(draw));
+
+  // A figure is as wide as the window lets it be; enlarged, its own plate moves into a dialog.
+  const large = document.querySelector("#large");
+  const room = large.querySelector(".room");
+  const narrow = matchMedia("(max-width: 40rem)");
+  function enlarge(figure) {
+    const [plate, button] = [figure.querySelector(".plate"), figure.querySelector(".larger")];
+    draw(plate.querySelector(".drawing"));
+    hide();
+    const hole = document.createElement("div");
+    hole.style.height = `${plate.offsetHeight}px`;
+    plate.replaceWith(hole);
+    room.replaceChildren(plate);
+    large.append(tip);
+    large.querySelector(".hint").textContent = figure.querySelector("figcaption b").textContent;
+    // The focus returns to the button.
+    button.focus({ preventScroll: true });
+    large.showModal();
+    large.addEventListener("close", () => {
+      hide();
+      hole.replaceWith(plate);
+      document.body.append(tip);
+    }, { once: true });
+  }
+  for (const figure of document.querySelectorAll("figure")) {
+    figure.querySelector(".larger").addEventListener("click", () => enlarge(figure));
+    figure.querySelector(".plate").addEventListener("click", () => {
+      if (narrow.matches && !large.open) enlarge(figure);
+    });
+  }
 
   for (const plate of document.querySelectorAll(".plate[role]")) {
     for (const kind of ["pointermove", "pointerdown"]) {

@@ -6,9 +6,7 @@ import json
 
 import pytest
 
-from .test_page_in_chromium import (
-    PLATE, SCALE, Opened, browser, path, pytestmark,  # noqa: F401
-)  # fmt: skip
+from .test_page_in_chromium import PLATE, SCALE, Opened, browser, path, pytestmark  # noqa: F401
 
 TELEPHONE = {"viewport": {"width": 390, "height": 800}, "has_touch": True}
 FIGURE = "#figure-perplexity"
@@ -74,9 +72,7 @@ def test_a_table_that_is_wider_than_its_frame_says_so(telephone):
     tab.get_by_role("button", name="日本語").click()
     assert "横に" in frame.evaluate(shown)[0]
     tab.set_viewport_size({"width": 1280, "height": 800})
-    tab.wait_for_function(
-        "document.querySelector('#published .scroll').dataset.hint === undefined"
-    )
+    tab.wait_for_function("document.querySelector('#published .scroll').dataset.hint === undefined")
 
 
 def test_a_tap_enlarges_a_figure_and_a_tap_on_a_point_says_its_value(telephone):

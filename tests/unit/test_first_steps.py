@@ -274,7 +274,7 @@ def test_parameters_that_a_person_saves_meanwhile_stay_as_they_were_saved(projec
         path.write_text(saved)
         replace_text(*given)
 
-    monkeypatch.setattr(switch, "replace_text", save_and_replace)
+    monkeypatch.setattr(writing, "replace_text", save_and_replace)
     with pytest.raises(ArtifactError, match=r"params\.yaml was saved meanwhile: run this again"):
         activate(path, "real")
     assert path.read_text() == saved

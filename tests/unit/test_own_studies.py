@@ -283,7 +283,7 @@ def test_what_cannot_be_repinned_is_explained(project):
     twin = file.read_text().replace("  datasets:\n", "  datasets:\n    twin: {like: mine}\n", 1)
     file.write_text(twin)
     new = changed(path, b"One.\nThree.\n")
-    with pytest.raises(StudyError, match=rf"cannot be changed there alone: write `sha256: {new}`"):
+    with pytest.raises(ArtifactError, match=rf"cannot be changed there alone: write `sha256: {new}`"):
         write_checksum(params, "mine")
     assert file.read_text() == twin
     path.unlink()

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -73,13 +74,13 @@ UNFINISHED = ".unfinished"
 
 
 @contextlib.contextmanager
-def atomic_file(path: str | os.PathLike) -> Iterator[Path]:
+def atomic_file(path: str | os.PathLike, mode: int | None = None) -> Iterator[Path]:
     """Yield a temporary path beside ``path`` and rename it into place when the block succeeds.
 
     Nothing appears under ``path`` when the block raises, and a process that is killed leaves at
     most a hidden ``.NAME.*.unfinished`` file, which the next run removes. The rename replaces the
     directory entry and never writes into an existing inode, so a hard link into DVC's cache stays
-    intact.
+    intact. Its mode is ``mode``, or that of a new file.
 
     Raises
     ------
@@ -95,7 +96,7 @@ def atomic_file(path: str | os.PathLike) -> Iterator[Path]:
         yield temporary
         umask = os.umask(0)
         os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
+        temporary.chmod(0o666 & ~umask if mode is None else mode)
         _flush_to_disk(temporary)
         temporary.replace(target)
     except Exception as error:
@@ -114,18 +115,36 @@ def write_text(path: str | os.PathLike, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def replace_text(path: str | os.PathLike, before: str, after: str) -> None:
-    """Write UTF-8 text in place of what was read, if it is still there.
+def check_writable(path: str | os.PathLike) -> None:
+    """Refuse a file whose owner took away the permission to write it; renaming would not.
 
     Raises
     ------
     ArtifactError
-        If somebody saved the file meanwhile; it is as they left it.
+        As it says.
     """
-    with atomic_file(path) as temporary:
+    target = Path(path).resolve()
+    if not target.stat().st_mode & 0o222 or not os.access(target, os.W_OK):
+        raise ArtifactError(f"{path} is write-protected: `chmod u+w {path}`, and run this again")
+    if not os.access(target.parent, os.W_OK):
+        raise ArtifactError(f"{path} cannot be replaced: nothing can be written in {target.parent}")
+
+
+def replace_text(path: str | os.PathLike, before: str, after: str) -> None:
+    """Write UTF-8 text in place of what was read, if it is still there.
+
+    Ends of lines are those of ``after``. The file keeps its mode, and a link stays one.
+
+    Raises
+    ------
+    ArtifactError
+        If somebody saved the file meanwhile, which is as they left it, or it is write-protected.
+    """
+    check_writable(path)
+    target = Path(path).resolve()
+    with atomic_file(target, stat.S_IMODE(target.stat().st_mode)) as temporary:
         temporary.write_bytes(after.encode("utf-8"))
-        now = Path(path).read_bytes().decode("utf-8")
-        if before not in (now, now.replace("\r\n", "\n")):  # as text, or byte by byte
+        if target.read_bytes() != before.encode("utf-8"):
             raise ArtifactError(f"{path} was saved meanwhile: run this again")
 
 

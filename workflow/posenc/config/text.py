@@ -12,30 +12,31 @@ that follows, and halves of a character."""
 DEEPEST = 20
 
 
-def unprintable(raw: Any, key: str = "") -> Iterator[str]:
+def unprintable(raw: Any, location: tuple = ()) -> Iterator[tuple[tuple, str]]:
     """Find what no document can print: control characters, and halves of a character.
 
     Parameters
     ----------
     raw
         A part of a parsed ``params.yaml``.
-    key
-        Its dotted key.
+    location
+        Its keys and indices.
 
     Yields
     ------
-    str
-        A line for each text, with its key.
+    tuple
+        For each text, where it is, and what is wrong with it.
     """
     # A YAML alias may hold itself.
-    if isinstance(raw, Mapping | list) and key.count(".") < DEEPEST:
+    if isinstance(raw, Mapping | list) and len(location) < DEEPEST:
         parts = raw.items() if isinstance(raw, Mapping) else enumerate(raw)
         for part, value in parts:
-            yield from unprintable(value, f"{key}.{part}" if key else str(part))
+            yield from unprintable(value, (*location, part))
     character = CONTROL.search(raw) if isinstance(raw, str) else None
     if character is not None:
         shown = raw if len(raw) <= 40 else raw[:37] + "..."
         yield (
-            f"{key}: {shown!r} contains the control character U+{ord(character[0]):04X}: write it "
-            f"in one line, without this character"
+            location,
+            f"{shown!r} contains the control character U+{ord(character[0]):04X}: write it in one "
+            f"line, without this character",
         )

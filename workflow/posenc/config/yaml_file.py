@@ -30,6 +30,8 @@ _NUMBER = re.compile(
     r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
 )
 """YAML 1.2.2, section 10.3.2; ruamel.yaml also reads 1_000 and 0b11."""
+_NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x84\x86-\x9f\ufffe\uffff]")
+"""YAML 1.2.2, section 5.1."""
 _TAG = "tag:yaml.org,2002:"
 ANCHORS = (
     "anchors, aliases and merges (&, *, <<) are no longer read: write like: NAME in their place; "
@@ -53,7 +55,8 @@ class YamlFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._root, self.value = _parsed(path, _text(path))
+        self.text = read(path)
+        self._root, self.value = _parsed(path, self.text)
 
     def place(self, location: tuple) -> tuple[int, int]:
         """Where a key or an item is, or the innermost mapping that should have it.
@@ -68,17 +71,57 @@ class YamlFile:
         tuple of int
             Its line, from 1, and how many parts of the location are there.
         """
-        node, line = self._root, 1
-        for depth, part in enumerate(location):
-            child = None
-            if isinstance(node, MappingNode):
-                child = next((pair for pair in node.value if pair[0].value == part), None)
-            elif isinstance(node, SequenceNode) and isinstance(part, int):
-                child = (node.value[part],) * 2 if part < len(node.value) else None
-            if child is None:
-                return line, depth
-            node, line = child[1], child[0].start_mark.line + 1
-        return line, len(location)
+        _, line, depth = found(self._root, location)
+        return line, depth
+
+    def changed(self, location: tuple, value: str) -> str:
+        """Its text with another word as one value; every other character stays.
+
+        Parameters
+        ----------
+        location
+            Keys and indices, from the outside.
+        value
+            A word, such as a name or a checksum.
+
+        Raises
+        ------
+        YamlError
+            If the file has no word there.
+        """
+        node, line, depth = found(self._root, location)
+        if depth < len(location) or not isinstance(node, ScalarNode):
+            raise YamlError(f"{self.path}:{line}: has no {'.'.join(location)} that can be changed")
+        marked = len(self.text) - len(self.text.removeprefix("\ufeff"))  # the parser leaves it out
+        start, end = (mark.index + marked for mark in (node.start_mark, node.end_mark))
+        before, old = self.text[start:end], node.value.strip()
+        if old and before.count(old) == 1 and (node.style or _is_plain(value)):
+            new = before.replace(old, value)
+        else:  # over several lines, or to be put in quotes
+            space = "" if self.text[:start].endswith((" ", "\t", "\n", "\r")) else " "
+            after = before[len(before.rstrip()) :]
+            new = space + (value if _is_plain(value) else json.dumps(value)) + after
+        return self.text[:start] + new + self.text[end:]
+
+
+def found(root: Any, location: tuple) -> tuple[Any, int, int]:
+    """The innermost node on the way to a key or an item, its line, and how deep that is."""
+    node, line = root, 1
+    for depth, part in enumerate(location):
+        child = None
+        if isinstance(node, MappingNode):
+            child = next((pair for pair in node.value if pair[0].value == part), None)
+        elif isinstance(node, SequenceNode) and isinstance(part, int):
+            child = (node.value[part],) * 2 if part < len(node.value) else None
+        if child is None:
+            return node, line, depth
+        node, line = child[1], child[0].start_mark.line + 1
+    return node, line, len(location)
+
+
+def _is_plain(word: str) -> bool:
+    """Whether all readers take it for a text without quotes."""
+    return word == yaml.safe_load(word) == YAML(typ="safe").load(word)
 
 
 @functools.lru_cache(maxsize=128)  # a command reads the same files more than once
@@ -105,21 +148,37 @@ def _parsed(path: Path, text: str) -> tuple[Any, Any]:
         raise YamlError(f"{path}:{line} not valid YAML: {what}") from None
 
 
-def _text(path: Path) -> str:
+def read(path: Path) -> str:
+    """The text of a file, with the ends of lines that it has.
+
+    Raises
+    ------
+    YamlError
+        If it cannot be read as text.
+    """
     try:
         data = path.read_bytes()
     except FileNotFoundError:
+        if path.is_symlink():
+            raise YamlError(f"{path}: is a link to a file that is not there") from None
         raise YamlError(f"{path}: no such file; run from the project's root") from None
     except OSError as error:
         raise YamlError(f"{path}: {error.strerror}") from None
     try:
-        return data.decode("utf-8")
+        text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise YamlError(
             f"{path}:{line}: byte {error.start} ({data[error.start]:#04x}) is not UTF-8: save the "
             f"file as UTF-8"
         ) from None
+    if (character := _NO_TEXT.search(text)) is not None:
+        line = len(text[: character.start() + 1].splitlines())
+        raise YamlError(
+            f"{path}:{line}: not valid YAML: the control character U+{ord(character[0]):04X}: take "
+            f"it out"
+        )
+    return text
 
 
 def _begins_with_tab(text: str, line: int) -> bool:
@@ -182,6 +241,8 @@ class _Comparison:
             if name.value in seen:
                 first = seen[name.value]
                 yield f"{at}the key {_shown(name.value)} is there twice, first in line {first}"
+            elif name.value == "<<":
+                yield f"{at}{ANCHORS}"
             elif tags != {f"{_TAG}str"}:
                 yield f"{at}the key {name.value} is not a word to every reader: put it in quotes"
             seen[name.value] = name.start_mark.line + 1

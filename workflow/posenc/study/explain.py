@@ -62,8 +62,10 @@ def explain(
             # A contradiction between sections belongs to the whole; its text begins with a key.
             spoken = tuple(text.split(maxsplit=1)[0].rstrip(":").split("."))
             at = path or (spoken if spoken[0] in raw else ())
-            said, identity = place(at)
-            where = f"{said}: " if at else where
+            said, identity, own = written(at, place)
+            where, path = (f"{said}: " if at else where), own if path else path
+            if not path and own != at:
+                text = text.replace(".".join(at), ".".join(own), 1)
             if (identity, path[-1:], text) in seen:
                 continue
             seen.add((identity, path[-1:], text))
@@ -71,6 +73,29 @@ def explain(
         key = ".".join(part if len(part) <= 80 else f"{part[:77]}..." for part in map(str, path))
         lines.append(f"{where}{key + ': ' if key else ''}{text}")
     return lines
+
+
+def explain_texts(
+    problems: Iterable[tuple[tuple, str]], source: str, place: Place | None
+) -> list[str]:
+    """What is wrong with texts, by their keys: one line a mistake, as :func:`explain` has them."""
+    lines = []
+    for location, text in problems:
+        said, _, key = (source, None, location) if place is None else written(location, place)
+        lines.append(f"{said}: {'.'.join(map(str, key))}: {text}")
+    return lines
+
+
+def written(location: tuple, place: Place) -> tuple[str, Any, tuple]:
+    """File and line of a key, the identity of what is said there, and the key as it stands there.
+
+    A label of all names may be one that stands beside what it labels.
+    """
+    said, identity = place(location)
+    at = identity[1]
+    if location[:3] == ("figures", "style", "labels") and at[-1:] == ("shown_as",):
+        return said, identity, at[at[0] == "define" :]
+    return said, identity, location
 
 
 def _mistakes(problems: list[Any], raw: Any) -> Iterator[tuple[Any, tuple]]:

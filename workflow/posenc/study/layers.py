@@ -16,10 +16,10 @@ from typing import Any
 from posenc import conditions
 from posenc.config.yaml_file import YamlFile
 from posenc.study.explain import suggestion
+from posenc.study.merging import merged
+from posenc.study.study_files import STUDIES, LayerError, study_files, why_no_name
 
 BUILT_IN = Path(conditions.__file__).with_name("catalogue.yaml")
-STUDIES = Path("studies")
-"""Beside ``params.yaml``."""
 DEPTHS = {
     "datasets": 1, "models": 1, "matrices": 1, "conditions": 1, "masks": 1, "sweeps": 1,
     "experiments": 2, "studies": 1,
@@ -33,13 +33,11 @@ SAID = {
 DEFINE = "define"
 """The key of a study's file below which it has sections of its own entries."""
 LIKE, GRID = "like", "grid"
+LONGEST = 100
+"""Of a chain of entries, each of which is like the next: the study that is longest has 4."""
 
 Key = tuple[str, ...]
 """A section and the names of an entry, as in ``("experiments", "downstream", "sample")``."""
-
-
-class LayerError(ValueError):
-    """The layers do not fit together; the message has the file, the line and the way out."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +52,11 @@ class _Part:
     def keys(self) -> dict[str, Any]:
         """What it says; empty if it is not a mapping, which validation reports."""
         return self.value if isinstance(self.value, dict) else {}
+
+    @property
+    def is_of_study(self) -> bool:
+        """Whether a study defines it."""
+        return self.at[:1] == (DEFINE,)
 
     def line(self, *keys: str) -> str:
         return f"{_shown(self.file)}:{self.file.place((*self.at, *keys))[0]}"
@@ -135,12 +138,31 @@ class Layers:
                 location = (*labelled[1], "shown_as")
         key, rest = self._split(location)
         parts = list(self._said(key)) if key else []
+        if key in self._members and rest[:1] == ("source",):
+            parts, rest = self._of_grid(key, parts, rest)
         if not parts:
-            parts, rest = [_Part(self.own, (), self.own.value)], location
+            # A section, which several files may have, or a kind of experiment.
+            roots = {part.at[: -len(name)]: part.file for name, said in self.parts.items()
+                     if name[: len(location)] == location for part in said}  # fmt: skip
+            parts, rest = [_Part(self.own, (), None)], location
+            parts += [_Part(file, root, None) for root, file in roots.items()]
         places = [(part, *part.file.place((*part.at, *rest))) for part in parts]
         # Of those that go deepest into the entry, the first is the nearest.
         part, line, depth = max(places, key=lambda place: place[2] - len(place[0].at))
-        return f"{_shown(part.file)}:{line}", (part.file.path, (*part.at, *rest)[:depth])
+        # The values that a grid lists share what is said of their key.
+        end = len(part.at) + 2 if rest[:1] == (GRID,) else depth
+        return f"{_shown(part.file)}:{line}", (part.file.path, (*part.at, *rest)[: min(end, depth)])
+
+    def _of_grid(self, key: Key, parts: list[_Part], rest: tuple) -> tuple[list[_Part], tuple]:
+        """Where the grid of a model lists a value, if the model itself says nothing else."""
+        grid, chosen = self._members[key]
+        own = self.parts.get(key, []) if key != grid else []
+        is_own = any(part.file.place((*part.at, *rest))[1] > len(part.at) + 1 for part in own)
+        if len(rest) < 2 or rest[1] not in chosen or is_own:
+            return parts, rest
+        part = next(part for part in self._said(grid) if GRID in part.keys)
+        index = part.keys[GRID][rest[1]].index(chosen[rest[1]])
+        return [part], (GRID, rest[1], index)
 
     @staticmethod
     def _is_shelf(section: str, part: Any) -> bool:
@@ -159,13 +181,10 @@ class Layers:
         """Note what a file says of entries."""
         for key, part in self._held(value):
             layers = self.parts.setdefault(key, [])
-            if inside and (others := [layer for layer in layers if layer.file.path != BUILT_IN]):
-                at = f"{file.path}:{file.place((*inside, *key))[0]}"
-                raise LayerError(
-                    f"{at}: {'.'.join(key)} is defined in {others[0].line()} already: give one of "
-                    f"them another name, or define it in {self.path} for both"
-                )
             said = _Part(file, (*inside, *key), part)
+            for other in layers:
+                if said.is_of_study or other.is_of_study:
+                    raise LayerError(_twice(key, said, other))
             _check_texts(said, key)
             layers.append(said)
 
@@ -218,7 +237,7 @@ class Layers:
 
     def _expanded(self, key: Key, grid: Any) -> Iterator[Key]:
         """The models of a grid: each value is added to the name, except the seed 0."""
-        at = next(part.line(GRID) for part in self._said(key) if GRID in part.keys)
+        at = self._grid_line(key)
         if not isinstance(grid, dict) or not all(
             isinstance(values, list) and values for values in grid.values()
         ):
@@ -229,8 +248,29 @@ class Layers:
             chosen = dict(zip(grid, values, strict=True))
             words = [str(value) for name, value in chosen.items() if (name, value) != ("seed", 0)]
             member = (*key[:-1], "_".join([key[-1], *words]))
+            self._check_member(member, key, at)
             self._members[member] = (key, chosen)
             yield member
+
+    def _check_member(self, member: Key, grid: Key, at: str) -> None:
+        """Refuse a model of a grid whose name is none, or is something else's."""
+        makes = f"{at}: {'.'.join(grid)}.{GRID} makes {member[-1]!r}"
+        if why_no_name(member[-1]):
+            raise LayerError(
+                f"{makes}, which cannot be a name: define it by itself, `like` another"
+            )
+        other, _ = self._members.get(member, (grid, {}))
+        place = None if other == grid else self._grid_line(other)
+        for part in self.parts.get(member, []) if member != grid else []:
+            # What says no more than what differs changes the model.
+            is_elsewhere = part.is_of_study and not at.startswith(f"{part.file.path}:")
+            if is_elsewhere or LIKE in part.keys or GRID in part.keys:
+                place = part.line()
+        if place is not None:
+            raise LayerError(f"{makes}, which {place} defines, too: give one of them another name")
+
+    def _grid_line(self, key: Key) -> str:
+        return next(part.line(GRID) for part in self._said(key) if GRID in part.keys)
 
     def _said(self, key: Key, seen: tuple[Key, ...] = ()) -> Iterator[_Part]:
         """What is said of an entry, the nearest first: itself, its grid, what it is like."""
@@ -257,13 +297,18 @@ class Layers:
                     raise LayerError(f"{part.line(LIKE)}: {'.'.join(key)}.like leads to itself")
                 if other not in self.parts:
                     raise LayerError(self._unlike(part, key, name))
+                if len(seen) > LONGEST:
+                    raise LayerError(
+                        f"{part.line(LIKE)}: {'.'.join(key)}.like: more than {LONGEST} entries are "
+                        f"like one another in a chain"
+                    )
                 like = self._definition(other, (*seen, key))
                 whole = merged(whole, like if isinstance(like, dict) else {}, key[0])
             whole = merged(whole, value, key[0])
         return whole
 
     def _unlike(self, part: _Part, key: Key, name: str) -> str:
-        known = [other[-1] for other in self.parts if other[:-1] == key[:-1]]
+        known = [other[-1] for other in self.parts if other[:-1] == key[:-1] and other != key]
         what = f"{part.line(LIKE)}: {'.'.join(key)}.like names {name!r}"
         for (*_, grid), parts in self.parts.items():
             if name.startswith(f"{grid}_") and any(GRID in part.keys for part in parts):
@@ -306,6 +351,19 @@ def _shown(file: YamlFile) -> Path:
     return file.path.relative_to(Path(__file__).parents[3]) if file.path == BUILT_IN else file.path
 
 
+def _twice(key: Key, said: _Part, other: _Part) -> str:
+    """That a study defines what another file has."""
+    mine, theirs = (said, other) if said.is_of_study else (other, said)
+    what = f"{mine.line()}: {'.'.join(key)} is"
+    if theirs.file.path == BUILT_IN:
+        return (
+            f"{what} built in ({theirs.line()}) for all studies: give it another name, as in "
+            f"my_{key[-1]}: {{like: {key[-1]}, ...}}"
+        )
+    both = ", or define it in params.yaml for both" if theirs.is_of_study else ""
+    return f"{what} defined in {theirs.line()} already: give one of them another name{both}"
+
+
 def _check_texts(part: _Part, key: Key) -> None:
     """Refuse anything but a text where one is read here."""
     for name, value in part.keys.items():
@@ -319,37 +377,3 @@ def _check_texts(part: _Part, key: Key) -> None:
 def _is_text(key: Key, name: str) -> bool:
     """Whether a key of an entry is one of the texts that no measurement reads."""
     return key[0] in SAID.get(name, ())
-
-
-def study_files(path: Path) -> list[Path]:
-    """The files of studies beside ``params.yaml``, in order, without what editors leave there."""
-    return sorted((path.parent / STUDIES).glob("[!.]*.yaml"))
-
-
-def merged(lower: Any, upper: Any, section: str) -> Any:
-    """What two layers say of an entry.
-
-    Mappings are merged key by key, unless they are of different kinds. A study's keys are
-    replaced whole: its mappings are of names.
-
-    Examples
-    --------
-    >>> merged({"a": {"b": 1, "c": 2}}, {"a": {"c": 3}}, "models")
-    {'a': {'b': 1, 'c': 3}}
-    >>> merged({"a": {"kind": "x", "c": 2}}, {"a": {"kind": "y"}}, "models")
-    {'a': {'kind': 'y'}}
-    >>> merged({"a": {"b": 1}}, {"a": {"c": 3}}, "studies")
-    {'a': {'c': 3}}
-    """
-    if not isinstance(lower, dict) or not isinstance(upper, dict):
-        return upper
-    for tag in ("kind", "method"):
-        if tag in upper and tag in lower and upper[tag] != lower[tag]:
-            return upper
-    if section == "studies":
-        return {**lower, **upper}
-    inner = {
-        name: merged(lower[name], value, section) if name in lower else value
-        for name, value in upper.items()
-    }
-    return {**lower, **inner}

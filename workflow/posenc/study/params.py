@@ -21,7 +21,7 @@ from posenc.figures.catalogue import FIGURES
 from posenc.models.matrices import Matrix
 from posenc.models.section import Model, TrainSource
 from posenc.study.declared import ALWAYS, OPTIONAL, Experiments, Figures, Measurements
-from posenc.study.explain import Place, explain, shown, suggestion
+from posenc.study.explain import Place, explain, explain_texts, shown, suggestion
 from posenc.study.names import RESERVED, check_names
 from posenc.study.section import Study
 
@@ -212,7 +212,8 @@ class Params(Section):
             except ValidationError as error:
                 problem = error.errors()[0]
                 at = ["studies", study.name, "parameters", name, *map(str, problem["loc"])]
-                raise ValueError(f"{'.'.join(at)}: {problem['msg']}") from None
+                said = problem["msg"].removeprefix("Value error, ")
+                raise ValueError(f"{'.'.join(at)}: {said}") from None
         return self.measurements.model_copy(update=sections)
 
     @property
@@ -234,8 +235,9 @@ class Params(Section):
                 for name in names:
                     other = seen.setdefault(display(name), name)
                     if other != name:
+                        own = next(part for part in (name, other) if part in labels)
                         raise ValueError(
-                            f"{where}: the {kind} {other} and {name} are both shown as "
+                            f"{where}.{own}: the {kind} {other} and {name} are both shown as "
                             f"{display(name)!r}: give one of them another label"
                         )
 
@@ -388,14 +390,14 @@ def _check_known(where: str, names, kind: str, known: Mapping) -> None:
             )
 
 
-def _active(name: Any, studies: Mapping[str, Any], at: str) -> Any:
-    """The study of this name."""
+def _active(name: Any, studies: Mapping[str, Any], at: str | None) -> Any:
+    """The study of this name; ``at`` is the line of the file that names it, if it does."""
     if isinstance(name, str) and name in studies:
         return studies[name]
     if isinstance(name, str):
-        raise ParamsError(
-            f"{at}: study: is {name!r}, which is not one of studies{suggestion(name, studies)}"
-        )
+        what = f"{at}: study: is {name!r}, which is not one of studies"
+        what = what if at else f"there is no study {name!r}"
+        raise ParamsError(f"{what}{suggestion(name, studies)}")
     meant = name.get("name") if isinstance(name, dict) else None
     meant = meant or next((key for key, study in studies.items() if study == name), "NAME")
     raise ParamsError(f"{at}: study: is no name: write it alone, as in `study: {meant}`")
@@ -426,16 +428,15 @@ def validate(
         With one line for each mistake.
     """
     raw = dict(raw)
-    wrong = list(unprintable(raw))
-    if wrong:
-        raise ParamsError("\n".join(f"{source}: {line}" for line in wrong))
+    if wrong := explain_texts(unprintable(raw), source, place):
+        raise ParamsError("\n".join(wrong))
     if isinstance(raw.get("studies"), Mapping):
         raw["studies"] = {
             key: {"name": key, **part} if isinstance(part, Mapping) else part
             for key, part in raw["studies"].items()
         }
         if study is not None:
-            raw["study"] = _active(study, raw["studies"], source)
+            raw["study"] = _active(study, raw["studies"], None)
         elif "study" in raw:
             at = source if place is None else place(("study",))[0]
             raw["study"] = _active(raw["study"], raw["studies"], at)

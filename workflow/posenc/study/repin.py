@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from posenc.artifacts.files import replace_text
 from posenc.datasets import fetch
 from posenc.datasets.section import PathSource
 from posenc.study import writing
 from posenc.study.explain import suggestion
 from posenc.study.layers import Layers
-from posenc.study.params import Params, load
+from posenc.study.params import load
 from posenc.study.switch import StudyError
 
 
@@ -36,8 +35,9 @@ def write_checksum(path: Path, name: str) -> str:
     DatasetError
         If the file is not there.
     StudyError
-        If there is no such data set, its source is of another kind, or its checksum cannot be
-        changed alone.
+        If there is no such data set, or its source is of another kind.
+    ArtifactError
+        If its checksum cannot be changed alone, or the file cannot be written.
     """
     params = load(path)
     if name not in params.datasets:
@@ -52,28 +52,8 @@ def write_checksum(path: Path, name: str) -> str:
     new = fetch.checksum_of(fetch.find(source, section.format, name))
     if new == source.sha256:
         return f"{source.path} has not changed: {key}.sha256 stays as it is"
-    said, _ = Layers(path).place(("datasets", name, "source", "sha256"))
-    written, line = said.rsplit(":", 1)
-    file = Path(written)
-    # In bytes, so that ends of lines stay as they are.
-    read = file.read_bytes().decode("utf-8")
-    lines = read.split("\n")
-    before = lines[int(line) - 1]
-    lines[int(line) - 1] = before.replace(source.sha256, new)
-    text = "\n".join(lines)
-    if before.count(source.sha256) != 1 or not _is_alone(params, name, new, path, file, text):
-        raise StudyError(
-            f"{said}: the checksum of {name} cannot be changed there alone: write "
-            f"`sha256: {new}` yourself"
-        )
-    replace_text(file, read, text)
+    said, (file, location) = Layers(path).place(("datasets", name, "source", "sha256"))
+    pinned = source.model_copy(update={"sha256": new})
+    datasets = {**params.datasets, name: section.model_copy(update={"source": pinned})}
+    writing.exchange(path, file, location, new, params.model_copy(update={"datasets": datasets}))
     return f"{said}: {key}.sha256 is now {new}"
-
-
-def _is_alone(params: Params, name: str, sha256: str, path: Path, file: Path, text: str) -> bool:
-    """Whether a text says the same as the parameters, but for one checksum."""
-    changed = writing.tried(path, {file: text})
-    section = params.datasets[name]
-    source = section.source.model_copy(update={"sha256": sha256})
-    datasets = {**params.datasets, name: section.model_copy(update={"source": source})}
-    return changed == params.model_copy(update={"datasets": datasets})

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from posenc.artifacts.files import ArtifactError, write_text
+from posenc.artifacts.files import ArtifactError, check_writable, replace_text, write_text
+from posenc.config.yaml_file import YamlError, YamlFile
 from posenc.study.layers import STUDIES, study_files
 from posenc.study.params import Params, ParamsError, load
 
@@ -51,18 +53,65 @@ def tried(path: Path, changes: Mapping[Path, str | None]) -> Params:
             raise ParamsError(str(error).replace(f"{folder}/", own)) from None
 
 
+def exchange(path: Path, file: Path, location: tuple, word: str, meant: Params) -> None:
+    """Write another word as one value of a file; every other character stays.
+
+    Parameters
+    ----------
+    path
+        ``params.yaml``.
+    file
+        It, or the file of a study.
+    location
+        Keys and indices of the value in the file.
+    word
+        The new value.
+    meant
+        What the parameters are to be then.
+
+    Raises
+    ------
+    ParamsError
+        If they would be wrong.
+    ArtifactError
+        If they would be others, or the file cannot be written.
+    """
+    held, after = _changed(file, location, word)
+    if after == held.text:
+        return
+    check_writable(file)
+    if tried(path, {file: after}) != meant:
+        line, _ = held.place(location)
+        key = ".".join(map(str, location))
+        raise ArtifactError(
+            f"{file}:{line}: {key} cannot be changed there alone: write `{location[-1]}: {word}` "
+            f"yourself"
+        )
+    replace_text(file, held.text, after)
+
+
+def _changed(file: Path, location: tuple, word: str) -> tuple[YamlFile, str]:
+    try:
+        held = YamlFile(file)
+        return held, held.changed(location, word)
+    except YamlError as error:
+        raise ParamsError(str(error)) from None
+
+
 def create(path: Path, study: str, content: str) -> None:
-    """Write the file of a new study, if the parameters are valid with it.
+    """Write the file of a new study, if the parameters are valid with it as the active one.
 
     Raises
     ------
     ParamsError
         If they would not be.
     ArtifactError
-        If there is such a file already.
+        If there is such a file already, or ``params.yaml`` cannot be written.
     """
     file = file_of(path, study)
-    tried(path, {file: content})
-    if file.exists():
+    check_writable(path)
+    _, active = _changed(path, ("study",), study)
+    tried(path, {file: content, path: active})
+    if os.path.lexists(file):
         raise ArtifactError(f"{file} was saved meanwhile: run this again, or choose another name")
     write_text(file, content)

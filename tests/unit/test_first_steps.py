@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from posenc.artifacts.files import ArtifactError, replace_text, sha256_file, write_checksums
 from posenc.frontends.forecast import Job, planned, spoken, table
-from posenc.study import switch, writing
+from posenc.study import writing
 from posenc.study.new import write_study
 from posenc.study.params import ParamsError, load
 from posenc.study.sources import problems

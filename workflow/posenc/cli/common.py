@@ -8,14 +8,37 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand
 
 if TYPE_CHECKING:
     from posenc.study.params import Params
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+
+class _Command(TyperCommand):
+    """Refuses words that are empty, and options that are there twice: the last would count."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing:  # the shell completes a command
+            values, _, order = self.make_parser(ctx).parse_args(args=list(args))
+            for parameter in order:
+                value = values.get(parameter.name)
+                name = parameter.opts[0] if parameter.opts[0][:1] == "-" else parameter.name.upper()
+                if value == "" or (isinstance(value, list | tuple) and "" in value):
+                    stop(f"{name} is empty: name something, or leave it out")
+                if name[:1] == "-" and not parameter.multiple and order.count(parameter) > 1:
+                    stop(f"{name} is there twice: once is enough")
+        return super().parse_args(ctx, args)
+
+
+class _App(typer.Typer):
+    def command(self, *arguments: Any, **options: Any) -> Any:
+        return super().command(*arguments, cls=_Command, **options)
+
+
+app = _App(no_args_is_help=True, pretty_exceptions_enable=False)
 OWN = Path(__file__).resolve().parents[2]
 IN_CHECKOUT = (
     "import sys; sys.path.insert(0, sys.argv[1]); sys.argv[:2] = ['posenc']; "

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 def _dry_run(*targets: str) -> str:
     result = run("snakemake", "--cores", "1", "--dry-run", "--", *targets, quiet=True)
+    if "MissingRuleException" in result.stderr:
+        stop(f"the study has no {' or '.join(targets)}: name files of it, or none for all")
     if result.returncode:
         stop(f"snakemake cannot plan the study:\n{result.stdout}{result.stderr}")
     return result.stdout + result.stderr
@@ -48,13 +50,19 @@ def plan(
     """Show what `snakemake` would run and why, how long it took the last time, and the disk."""
     from posenc.frontends.forecast import planned, table
     from posenc.frontends.leftovers import announce
+    from posenc.study import sources
 
     params = read_params()
+    for target in targets or []:
+        if target in params.studies:
+            stop(f"{target!r} is a study: `posenc study {target}` makes it the one that is planned")
     announce(params, warn)
     jobs = list(planned(_dry_run(*(targets or []))))
     print("\n".join(table(jobs, Path())) if jobs else "Everything is up to date.")
     if jobs:
         say_sizes(params)
+    for line in sources.changed(params):
+        warn(f"note: {line}")
 
 
 @app.command()
@@ -110,8 +118,10 @@ def pages() -> None:
 @app.command()
 def push() -> None:
     """Send what was recorded to DVC's remote, and say what was not recorded."""
-    from posenc.frontends import recording
+    from posenc.frontends import place, recording
 
+    if (reason := place.without_dvc(Path())) is not None:
+        stop(f"nothing is sent: {reason}")
     for line in recording.unrecorded(read_params().study.name):
         warn(line)
     raise typer.Exit(run("dvc", "push").returncode)
@@ -120,8 +130,10 @@ def push() -> None:
 @app.command()
 def pull(name: OtherStudy = None) -> None:
     """Fetch what was recorded from DVC's remote; results that were not recorded are kept."""
-    from posenc.frontends import recording
+    from posenc.frontends import place, recording
 
+    if (reason := place.without_dvc(Path())) is not None:
+        stop(f"nothing is fetched: {reason}")
     if name is not None:
         study(name)
     check(write=True)  # it keeps what is there

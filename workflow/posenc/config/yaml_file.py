@@ -110,13 +110,26 @@ def found(root: Any, location: tuple) -> tuple[Any, int, int]:
     for depth, part in enumerate(location):
         child = None
         if isinstance(node, MappingNode):
-            child = next((pair for pair in node.value if pair[0].value == part), None)
+            child = _child(node, part)
         elif isinstance(node, SequenceNode) and isinstance(part, int):
             child = (node.value[part],) * 2 if part < len(node.value) else None
         if child is None:
             return node, line, depth
         node, line = child[1], child[0].start_mark.line + 1
     return node, line, len(location)
+
+
+def _child(node: Any, name: Any) -> tuple[Any, Any] | None:
+    """A key of a mapping and its value, or those of what an older file merges into it."""
+    pairs = {key.value: (key, value) for key, value in node.value if isinstance(key, ScalarNode)}
+    if name in pairs or "<<" not in pairs:
+        return pairs.get(name)
+    merge = pairs["<<"][1]
+    others = merge.value if isinstance(merge, SequenceNode) else [merge]
+    return next(
+        (pair for other in others
+         if isinstance(other, MappingNode) and (pair := _child(other, name))), None,
+    )  # fmt: skip
 
 
 def _is_plain(word: str) -> bool:

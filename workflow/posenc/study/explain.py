@@ -18,7 +18,8 @@ CHOSEN = (("measurements",), ("figures",))
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """What an unknown word probably meant, or all known words."""
-    close = difflib.get_close_matches(word, list(known), n=1)
+    known = [str(name) for name in known]  # of an older file, it may be a number
+    close = difflib.get_close_matches(word, known, n=1)
     return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(sorted(known))}"
 
 

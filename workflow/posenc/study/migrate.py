@@ -7,6 +7,7 @@ its comments do not, so it is kept beside the new one.
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -16,12 +17,13 @@ from typing import Any
 from pydantic import TypeAdapter
 from ruamel.yaml import YAML, YAMLError
 
-from posenc.artifacts.files import write_text
-from posenc.config.yaml_file import YamlFile
+from posenc.artifacts.files import check_writable, replace_text
+from posenc.config.yaml_file import YamlError, YamlFile, found, read
 from posenc.study import writing
-from posenc.study.layers import BUILT_IN, SAID, STUDIES
+from posenc.study.layers import BUILT_IN, SAID
 from posenc.study.new import HEAD
 from posenc.study.params import Params, ParamsError, load, validate
+from posenc.study.study_files import STUDIES
 from posenc.study.switch import StudyError
 
 BEFORE = ".before"
@@ -48,21 +50,24 @@ def migrate(path: Path) -> list[str]:
     ParamsError
         If the old file is wrong, or the new one would not mean the same; nothing is written then.
     """
-    text = path.read_text(encoding="utf-8")
-    try:
-        raw = YAML(typ="safe").load(text)
-    except YAMLError as error:
-        raise ParamsError(f"{path}: not valid YAML: {str(error).splitlines()[0]}") from None
+    text, root, raw = _of_before(path)
     if not isinstance(raw, dict) or "studies" not in raw:
         raise StudyError(f"{path} has no studies: it is as files are today")
+    check_writable(path)
     folder = path.parent / STUDIES
     kept, aside = path.with_stem(path.stem + BEFORE), folder.with_name(folder.name + BEFORE)
-    for place in (kept, aside):
-        if place.exists():
+    for place in (kept, aside, *([] if folder.is_dir() else [folder])):
+        if os.path.lexists(place):
             raise StudyError(f"{place} is there already: move it away, and run this again")
-    if isinstance(raw.get("study"), dict):  # an alias of the study itself
-        raw["study"] = next(key for key, entry in raw["studies"].items() if entry == raw["study"])
-    before = validate(raw, str(path))
+    active, studies = raw.get("study"), raw["studies"]
+    if isinstance(active, dict) and isinstance(studies, dict):  # an alias of the study itself
+        raw["study"] = next((key for key, entry in studies.items() if entry == active), active)
+
+    def placed(location: tuple) -> tuple[str, Any]:
+        _, line, depth = found(root, location)
+        return f"{path}:{line}", (path, location[:depth])
+
+    before = validate(raw, str(path), placed)
     with tempfile.TemporaryDirectory(dir=path.parent) as name:
         draft = Path(name) / path.name
         (draft.parent / STUDIES).mkdir()
@@ -78,14 +83,28 @@ def migrate(path: Path) -> list[str]:
             folder.rename(aside)
         (draft.parent / STUDIES).rename(folder)
         # Last, and in one step: until then, the old file is the one that is read.
-        write_text(path, draft.read_text(encoding="utf-8"))
+        replace_text(path, text, draft.read_text(encoding="utf-8"))
     said = [
-        f"{path}: {len(path.read_text().splitlines())} lines, without anchors; before, it had "
+        f"{path}: {len(read(path).splitlines())} lines, without anchors; before, it had "
         f"{len(text.splitlines())}",
         f"{folder}/: {len(raw['studies'])} studies, a file each",
         f"{kept}: the file of before, with its comments",
     ]
     return [*said, f"{aside}/: the studies that were there"] if had_studies else said
+
+
+def _of_before(path: Path) -> tuple[str, Any, Any]:
+    """The text, the nodes and the content of an older file, which may have anchors."""
+    try:
+        text, reader = read(path), YAML(typ="safe")
+        return text, reader.compose(text), reader.load(text)
+    except YamlError as error:
+        raise ParamsError(str(error)) from None
+    except (YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f"{mark.line + 1}:" if mark else ""
+        what = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise ParamsError(f"{path}:{line} not valid YAML: {what}") from None
 
 
 def _own(raw: dict[str, Any], before: Params) -> dict[str, Any]:

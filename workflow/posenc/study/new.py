@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import TypeAdapter, ValidationError
 
-from posenc.config.base import Name
 from posenc.datasets.fetch import checksum_of
 from posenc.datasets.look import Look, look
 from posenc.models.section import TrainSource
 from posenc.study import writing
 from posenc.study.explain import suggestion
 from posenc.study.params import Params, load
+from posenc.study.study_files import why_no_name
 from posenc.study.switch import StudyError
 
 HEAD = "# yaml-language-server: $schema=../workflow/schemas/study.schema.json\n"
@@ -106,7 +105,7 @@ def write_study(
         defined["datasets"] = [block]
     elif column is not None:
         raise StudyError(f"--column {column} is of a table: name it as --text FILE")
-    content = STUDY.format(model=model, dataset=dataset)
+    content = STUDY.format(model=word(model), dataset=word(dataset))
     writing.create(path, name, f"{HEAD}{content}{definitions(defined)}")
     return said
 
@@ -129,13 +128,8 @@ def check_name(params: Params, name: str, datasets: Iterable[str]) -> None:
     StudyError
         As it says.
     """
-    try:
-        TypeAdapter(Name).validate_python(name)
-    except ValidationError:
-        raise StudyError(
-            f"a study cannot be called {name!r}: take lower-case letters, digits and underscores, "
-            f"a letter first"
-        ) from None
+    if reason := why_no_name(name):
+        raise StudyError(f"a study cannot be called {name!r}: {reason}")
     if name in params.studies:
         raise StudyError(f"there is a study {name!r} already: choose another name")
     for dataset in datasets:
@@ -181,11 +175,17 @@ def dataset_of(name: str, text: Path, column: str | None, looked: Look) -> tuple
         )
     source = {"kind": "path", "path": str(text), "sha256": checksum_of(text)}
     block = DATASET.format(
-        name=name, format=looked.format, source=_flow(source), split=split, documents=documents,
-        column="" if column is None else f"    column: {_flow([column])[1:-1]}\n",
+        name=word(name), format=looked.format, source=_flow(source), split=split,
+        documents=documents,
+        column="" if column is None else f"    column: {word(column)}\n",
         line_breaks="newline" if looked.format == "imdb" else "keep",
     )  # fmt: skip
     return block, said
+
+
+def word(text: str) -> str:
+    """A text as YAML, with quotation marks where some reader needs them."""
+    return _flow([text])[1:-1]
 
 
 def _flow(value: Any) -> str:

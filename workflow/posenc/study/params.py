@@ -395,8 +395,11 @@ def _active(name: Any, studies: Mapping[str, Any], at: str | None) -> Any:
     if isinstance(name, str) and name in studies:
         return studies[name]
     if isinstance(name, str):
-        what = f"{at}: study: is {name!r}, which is not one of studies"
-        what = what if at else f"there is no study {name!r}"
+        what = (
+            f"{at}: study: is {name!r}, which is not one of studies"
+            if at
+            else (f"there is no study {name!r}")
+        )
         raise ParamsError(f"{what}{suggestion(name, studies)}")
     meant = name.get("name") if isinstance(name, dict) else None
     meant = meant or next((key for key, study in studies.items() if study == name), "NAME")

@@ -70,7 +70,8 @@ def take_out(path: Path, name: str, aside: Path) -> tuple[Path, list[str]]:
     numbers = itertools.chain([""], (f".{number}" for number in itertools.count(1)))
     places = (aside / f"{name}{number}.yaml" for number in numbers)
     kept = next(place for place in places if not place.exists())
-    shutil.move(file, kept)  # `data` may be on another disk
+    shutil.copy2(file, kept)  # what a link leads to; and `data` may be on another disk
+    file.unlink()
     others = {dataset for study in now.studies.values() for dataset in _texts(study)}
     return kept, sorted((_texts(params.studies[name]) - others) & set(now.datasets))
 

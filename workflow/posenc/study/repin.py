@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from posenc.datasets import fetch
+from posenc.datasets.errors import DatasetError
 from posenc.datasets.section import PathSource
 from posenc.study import writing
 from posenc.study.explain import suggestion
 from posenc.study.layers import Layers
 from posenc.study.params import load
+from posenc.study.sources import placed
 from posenc.study.switch import StudyError
 
 
@@ -49,7 +51,10 @@ def write_checksum(path: Path, name: str) -> str:
             f"{key}.kind is {source.kind!r}, and only a file on this machine is pinned anew: edit "
             f"{key}"
         )
-    new = fetch.checksum_of(fetch.find(source, section.format, name))
+    try:
+        new = fetch.checksum_of(fetch.find(source, section.format, name))
+    except DatasetError as error:
+        raise DatasetError(placed(str(error), name)) from None
     if new == source.sha256:
         return f"{source.path} has not changed: {key}.sha256 stays as it is"
     said, (file, location) = Layers(path).place(("datasets", name, "source", "sha256"))

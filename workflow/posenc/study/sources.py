@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from posenc.artifacts.files import (
     sha256_file,
     verify,
 )
+from posenc.config.yaml_file import YamlError
 from posenc.datasets import fetch, public
 from posenc.datasets.documents import check_enough, read_metadata, splits_of
 from posenc.datasets.errors import DatasetError
@@ -25,8 +27,11 @@ from posenc.models.files import TOKENIZER, ModelError, check_configuration, toke
 from posenc.models.matrices import PathMatrix
 from posenc.models.section import HubSource
 from posenc.models.tables import read_matrix
+from posenc.study.layers import LayerError, Layers
 from posenc.study.params import Params
 from posenc.study.plan import DOCUMENTS
+
+PARAMS = Path("params.yaml")
 
 
 def problems(params: Params) -> Iterator[str]:
@@ -99,7 +104,51 @@ def of_dataset(params: Params, name: str) -> Iterator[str]:
             where = f"datasets.{name}.evaluation"
             check_enough(splits[evaluation.split], evaluation.documents, evaluation.split, where)
     except DatasetError as error:
-        yield str(error)
+        yield placed(str(error), name)
+
+
+def placed(message: str, name: str) -> str:
+    """A message on a data set, which says ``params.yaml``, with the line of its entry or its key.
+
+    Parameters
+    ----------
+    message
+        It may have a key, as in ``datasets.NAME.source.path``.
+    name
+        A key of ``datasets``.
+    """
+    key = re.search(rf"datasets\.{name}(?:\.\w+)*", message)
+    location = tuple(key[0].split(".")) if key else ("datasets", name)
+    try:
+        line, _ = Layers(PARAMS).place(location)
+    except (YamlError, LayerError):
+        return message
+    return message.replace("in params.yaml", f"in {line}")
+
+
+def changed(params: Params) -> Iterator[str]:
+    """Say which files of the active study are others than the ones that it has taken in.
+
+    A file that is as long as the copy, and not saved since, is not read.
+    """
+    for name in params.study.all_datasets:
+        source, copy = params.datasets[name].source, Path("data/raw", name, "raw")
+        if not isinstance(source, PathSource) or not copy.exists():
+            continue
+        try:
+            if _may_differ(Path(source.path), copy):
+                fetch.check_path(source, params.datasets[name].format, name)
+        except DatasetError as error:
+            yield placed(str(error), name)
+
+
+def _may_differ(path: Path, copy: Path) -> bool:
+    if not path.exists():
+        return False  # nothing reads it any more
+    files = [path, *path.rglob("*")] if path.is_dir() else [path]
+    taken = copy.stat()
+    is_saved = any(file.stat().st_mtime > taken.st_mtime for file in files if file.exists())
+    return is_saved or (path.is_file() and path.stat().st_size != taken.st_size)
 
 
 def _is_copy(copy: Path, source: Source) -> bool:

@@ -10,7 +10,7 @@ from posenc.conditions.positions import ROTATION, TABLE
 from posenc.datasets.look import SPLITS, Look
 from posenc.datasets.section import SPLITS as OF_FORMAT
 from posenc.study import writing
-from posenc.study.new import HEAD, check_name, dataset_of, definitions, looked_at
+from posenc.study.new import HEAD, check_name, dataset_of, definitions, looked_at, word
 from posenc.study.params import load
 from posenc.study.switch import StudyError
 
@@ -162,9 +162,9 @@ def write_survey(
     """
     kinds = [kind for kind in CONDITIONS if kind in positions.values()]
     block = STUDY.format(
-        name=name,
-        models=", ".join(entries),
-        calibration=texts.calibration,
+        name=word(name),
+        models=", ".join(map(word, entries)),
+        calibration=word(texts.calibration),
         evaluated=", ".join(
             dict.fromkeys(condition for kind in kinds for condition in CONDITIONS[kind])
         ),

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from posenc.artifacts.files import ArtifactError, check_writable, replace_text, write_text
 from posenc.config.yaml_file import YamlError, YamlFile
-from posenc.study.layers import STUDIES, study_files
 from posenc.study.params import Params, ParamsError, load
+from posenc.study.study_files import STUDIES, study_files
 
 
 def file_of(path: Path, study: str) -> Path:

@@ -19,7 +19,7 @@ from posenc.study.new import write_study
 from posenc.study.params import ParamsError, load
 from posenc.study.repin import write_checksum
 from posenc.study.switch import StudyError, activate
-from tests.copies import copy_params
+from tests.copies import ROOT, copy_params
 
 STUDY = "asks: What?\nlike: default\ndocuments: []\n"
 """A study of two lines that is valid."""
@@ -453,3 +453,34 @@ def test_migrate_keeps_a_link_and_the_mode(tmp_path):
     migrate(path)
     assert path.is_symlink() and own.stat().st_mode & 0o777 == 0o600
     assert "studies:" not in own.read_text() and load(path).studies
+
+
+# --- What docs/studies.md shows -------------------------------------------------------------------
+
+
+def block_of(heading: str) -> str:
+    page = (ROOT / "docs/studies.md").read_text(encoding="utf-8")
+    return re.search(r"```yaml\n(.*?)```", page.partition(f"\n{heading}\n")[2], re.DOTALL)[1]
+
+
+def test_the_smaller_study_of_the_page_is_one(small):
+    Path("studies/quick.yaml").write_text(block_of("### A smaller study"))
+    study = load(small, {"study": "quick"}).study
+    assert study.experiments.kinds == ["memory_networks"] and study.documents == []
+
+
+def test_the_keys_that_the_page_calls_required_are_enough(small):
+    Path("studies/a.yaml").write_text(
+        "models: [minilm]\npretrained: [minilm]\ndatasets: [imdb_local]\n"
+    )
+    assert load(small).studies["a"].conditions == ["intact", "zero"]
+    Path("studies/a.yaml").write_text("")
+    assert "must be a mapping" in refused(small)
+
+
+def test_the_experiment_of_the_page_is_one(small):
+    lines = block_of("## An experiment that trains").partition("  tokenizers:\n")[2]
+    text = small.read_text()
+    small.write_text(text.replace("\n  tokenizers:\n", f"\n  tokenizers:\n{lines}", 1).replace(
+        "\ndatasets:\n", "\ndatasets:\n  my_reviews: {like: sample_reviews}\n", 1))  # fmt: skip
+    assert load(small).experiments.tokenizers["mine"].vocabulary_size == 8000

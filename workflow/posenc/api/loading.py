@@ -19,7 +19,7 @@ from posenc.architectures.discover import of
 from posenc.architectures.needs import ArchitectureError
 from posenc.architectures.table import ALIKE
 from posenc.architectures.verify import Verification
-from posenc.capture.verified import verified
+from posenc.capture.verified import read, verified
 from posenc.models import section
 from posenc.models.files import CONFIG, TOKENIZER, ModelError, check_configuration, library_class
 from posenc.models.load import check_place, in_hub_format, source_folder
@@ -279,9 +279,8 @@ def _checked(name: str, network: Any, tokenizer: Tokenizer, reading: Reading) ->
     kind = "decoder" if architecture.has_losses else "encoder"
     said = {"kind": kind, "position": architecture.position.kind}
     reading = reading.model_copy(update=said)
-    texts = [tokenizer.encode(text).ids for text in TEXTS]
     try:
-        verification = verified(network, [ids[: reading.max_tokens] for ids in texts])
+        verification = verified(network, read(network, tokenizer, reading.max_tokens))
     except ArchitectureError as error:
         raise ModelError(f"{name}: {error}") from None
     return Model(name, network, tokenizer, reading, verification)

@@ -56,6 +56,11 @@ class Layer:
         """Whether a query sees no later key."""
         return self.mask is not None and not bool(_seen(self.mask, [0], [1]))
 
+    @property
+    def is_blind(self) -> bool:
+        """Whether a query does not see its own key."""
+        return self.mask is not None and not bool(_seen(self.mask, [0], [0]))
+
     def sees_all(self, tokens: int) -> bool:
         """Whether each query of a document sees all keys, or all up to its own."""
         if self.mask is None or self.mask in (causal_mask_function, bidirectional_mask_function):
@@ -232,6 +237,10 @@ class Architecture:
         """Take over what was verified of the same weights before."""
         self.can = {Need(need): reason for need, reason in can.items() if need in set(Need)}
 
+    def takes(self, name: str) -> bool:
+        """Whether the body can be given something by that name."""
+        return takes(self.body, name)
+
     def begin(self) -> None:
         """Say that a forward pass begins."""
         attention.count_from_first(layer.module for layer in self.layers)
@@ -280,6 +289,11 @@ class _Given:
 
     def __getitem__(self, key: Any) -> Any:
         return self._output[key]
+
+
+def takes(module: nn.Module, name: str) -> bool:
+    """Whether a module's forward pass has an argument of that name."""
+    return name in inspect.signature(module.forward).parameters
 
 
 def quiet(module: nn.Module, **options: Any) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,6 +22,8 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
+
+from posenc.architectures.observed import Call, Observed, unknown
 
 NAME = "posenc"
 LAYERS = "_posenc_layers"
@@ -43,34 +45,64 @@ class Options:
         float [n_heads]: a score of no key, which takes its share of each pattern; None for none.
     position_bias
         Added to the scores, [batch or 1, n_heads, tokens, tokens]; None for none.
+    unchosen
+        Keys that a model leaves each query without, bool [batch, 1, tokens, tokens]; None for none.
     """
 
     scaling: float
     softcap: float | None = None
     sinks: Tensor | None = None
     position_bias: Tensor | None = None
+    unchosen: Tensor | None = None
 
     @classmethod
-    def of(cls, query: Tensor, given: Mapping[str, Any]) -> Options:  # query [..., d_head]
+    def of(
+        cls,
+        query: Tensor,  # [batch, n_heads, tokens, d_head]
+        key: Tensor,  # [batch, key_value_heads, tokens, d_head]
+        given: Mapping[str, Any],
+    ) -> Options:
         """Read the options that the library gives with a call."""
         scaling = given.get("scaling")
+        chosen = given.get("indices")  # int64 [batch, tokens, keys]
         return cls(
             query.shape[-1] ** -0.5 if scaling is None else scaling,
             given.get("softcap"),
             given.get("s_aux") if _has_sinks else None,
             given.get("position_bias"),
+            None if chosen is None else _unchosen(chosen, key.shape[2]),
         )
 
     @property
     def is_plain(self) -> bool:
         """Whether scores are scaled products and nothing else."""
-        return self.softcap is None and self.sinks is None and self.position_bias is None
+        added = (self.softcap, self.sinks, self.position_bias, self.unchosen)
+        return all(x is None for x in added)
+
+    @property
+    def has_bias(self) -> bool:
+        """Whether something is added to scores, or keys are left out."""
+        return self.position_bias is not None or self.unchosen is not None
 
     def of_span(self, span: slice) -> Options:
         """Those of one document of a row."""
-        if self.position_bias is None:
+        bias, unchosen = (
+            None if x is None else x[..., span, span] for x in (self.position_bias, self.unchosen)
+        )
+        return dataclasses.replace(self, position_bias=bias, unchosen=unchosen)
+
+    def of_rows(self, part: slice) -> Options:
+        """Those of some rows of a batch."""
+        if self.unchosen is None:
             return self
-        return dataclasses.replace(self, position_bias=self.position_bias[..., span, span])
+        return dataclasses.replace(self, unchosen=self.unchosen[part])
+
+
+def _unchosen(chosen: Tensor, keys: int) -> Tensor:
+    """Keys other than those that a model chose for each query, bool [batch, 1, tokens, keys]."""
+    shape = (*chosen.shape[:2], keys)
+    others = torch.ones(shape, dtype=torch.bool, device=chosen.device)
+    return others.scatter(-1, chosen.long(), False)[:, None]
 
 
 class Recording:
@@ -90,48 +122,6 @@ class Recording:
         self.options[layer] = options
         if self.values is not None:
             self.values[layer] = value
-
-
-@dataclass(frozen=True)
-class Call:
-    """One call of the attention function, as it was observed.
-
-    Attributes
-    ----------
-    module
-        The library's attention.
-    query, key, value
-        [batch, heads, tokens, d_head] each; keys and values may have fewer heads.
-    mask
-        What the library made of its mask function, or a mask of the model's own; None for none.
-    is_causal
-        What the model says of itself where there is no mask.
-    options
-        As given.
-    """
-
-    module: nn.Module
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    mask: Tensor | None
-    is_causal: bool
-    options: Options
-
-
-@dataclass
-class Observed:
-    """Calls of one forward pass, and the mask functions that the library made masks of."""
-
-    calls: list[Call] = field(default_factory=list)
-    masks: list[tuple[Tensor, Callable]] = field(default_factory=list)
-
-    def function_of(self, mask: Tensor) -> Callable | None:
-        """The mask function behind a mask; None if the model made the mask by itself."""
-        for candidate, function in self.masks:
-            if candidate.data_ptr() == mask.data_ptr():
-                return function
-        return None
 
 
 _active: Recording | None = None
@@ -175,13 +165,14 @@ def _attention(
     if change is not None:
         attention_mask = None if _observed is not None else attention_mask  # one document
         query, key, attention_mask = change(query, key, attention_mask)
-    options = Options.of(query, kwargs)
+    options = Options.of(query, key, kwargs)
     if _active is not None:
         _active.keep(layer_of(module), query, key, value, options)
     is_causal = kwargs.get("is_causal")
     is_causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     if _observed is not None:
-        _observed.calls.append(Call(module, query, key, value, attention_mask, is_causal, options))
+        given = (module, query, key, value, attention_mask, is_causal, options)
+        _observed.calls.append(Call(*given, unknown(kwargs)))
     if options.is_plain and not _is_explicit:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **_plain(kwargs))
     bias = as_bias(attention_mask, query.shape[2], is_causal, query.device)
@@ -246,6 +237,8 @@ def pattern(
         scores *= score_factor
     if bias is not None:
         scores += bias
+    if options.unchosen is not None:
+        scores = scores.masked_fill(options.unchosen, -torch.inf)
     if options.sinks is not None:
         sinks = options.sinks.float().reshape(1, -1, 1, 1)  # [1, n_heads, 1, 1]
         sinks = sinks.expand(*scores.shape[:-1], 1)  # [batch, n_heads, tokens, 1]

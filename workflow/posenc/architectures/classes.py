@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
 
+WINDOWS = ("sliding_window", "attention_chunk_size")
+"""Keys that say how many tokens a layer with local attention sees."""
+
+
 def config_of(raw: Mapping[str, Any]) -> PretrainedConfig:
     """The library's configuration, with its defaults, and without options of output.
 
@@ -99,6 +103,10 @@ def _name(names: Mapping[str, Any], kind: str) -> str | None:
 
 def problem_of(config: PretrainedConfig, raw: Mapping[str, Any]) -> str | None:
     """What a configuration asks for that is not run, if anything."""
+    if not getattr(config, "return_dict", True):
+        return (
+            "gives tuples (return_dict in its configuration): set model.config.return_dict = True"
+        )
     kind = raw.get("position_embedding_type", "absolute")
     if kind not in ("absolute", "rotary", None):
         return f"has {kind!r} position embeddings, not learned absolute"
@@ -129,8 +137,9 @@ def window_of(config: PretrainedConfig) -> int | None:
         return None
     if getattr(text, "use_sliding_window", True) is False:
         return None
-    sizes = [getattr(text, name, None) for name in ("sliding_window", "attention_chunk_size")]
-    return min((size for size in sizes if size), default=None)
+    # What a type's configuration does not have of itself is left over from elsewhere.
+    own = [name for name in WINDOWS if hasattr(type(text)(), name)]
+    return min((size for name in own if (size := getattr(text, name))), default=None)
 
 
 def positions_of(config: PretrainedConfig) -> int | None:

@@ -26,9 +26,11 @@ from posenc.architectures.architecture import (
     Layer,
     Position,
     quiet,
+    takes,
 )
 from posenc.architectures.attention import LAYERS, NAME, Call, Observed
 from posenc.architectures.classes import positions_of
+from posenc.architectures.comparing import under
 from posenc.architectures.float32 import in_float32
 from posenc.architectures.needs import ArchitectureError
 from posenc.architectures.position import NoPosition, Rotation, Table
@@ -105,6 +107,8 @@ def discover(model: nn.Module) -> Architecture:
     ) as error:
         if isinstance(error, ArchitectureError):
             raise
+        if not _runs(model, ids, NAME) and _runs(model, ids, "eager"):
+            raise ArchitectureError(f"{kind}: {UNSEEN}") from error
         reason = " ".join(str(error).split())[:200]
         raise ArchitectureError(
             f"{kind}: a text of {TOKENS} tokens does not run ({type(error).__name__}: {reason})"
@@ -113,6 +117,17 @@ def discover(model: nn.Module) -> Architecture:
         if former != NAME:
             model.set_attn_implementation(former)
         model.train(was_training)
+
+
+def _runs(model: nn.Module, ids: Tensor, name: str) -> bool:
+    """Whether a model runs with an implementation of attention."""
+    try:
+        with under(model, name), torch.inference_mode(), in_float32(model):
+            model(ids, **quiet(model))
+    # As above.
+    except Exception:
+        return False
+    return True
 
 
 def _looked_at(model: nn.Module, kind: str, ids: Tensor) -> Architecture:
@@ -144,8 +159,20 @@ def _looked_at(model: nn.Module, kind: str, ids: Tensor) -> Architecture:
         )
     if len({state.shape[-1] for state in states}) > 1 or any(s.dim() != 3 for s in states):
         raise ArchitectureError(f"{kind}: the hidden states of its layers differ in their width")
+    for number, call in enumerate(seen.calls):
+        if call.unknown:
+            raise ArchitectureError(
+                f"{kind}: layer {number} gives its attention {call.unknown!r}, and what the "
+                f"library's own attention makes of that is not known here"
+            )
     _number(seen)
     layers = [_layer(call, seen) for call in seen.calls]
+    for number, layer in enumerate(layers):
+        if layer.is_blind:
+            raise ArchitectureError(
+                f"{kind}: a token sees no key in layer {number}, not even its own: a window of 0 "
+                f"(sliding_window in config.json) hides all, and null is no window"
+            )
     causal = _is_causal(kind, layers, seen)
     blocks = _blocks(body, [layer.module for layer in layers])
     arch = Architecture(
@@ -219,7 +246,7 @@ def _layer(call: Call, seen: Observed) -> Layer:
         n_heads=call.query.shape[1], n_key_value_heads=call.key.shape[1],
         d_head=call.query.shape[-1], d_value=call.value.shape[-1],
         scaling=options.scaling, softcap=options.softcap,
-        has_sinks=options.sinks is not None, has_bias=options.position_bias is not None,
+        has_sinks=options.sinks is not None, has_bias=options.has_bias,
     )  # fmt: skip
 
 
@@ -316,13 +343,9 @@ def _rows_read(body: nn.Module, module: nn.Module, ids: Tensor, **options: Any) 
     return [int(value) for value in values] if len(values) == ids.shape[1] else None
 
 
-def _takes(body: nn.Module, name: str) -> bool:
-    return name in inspect.signature(body.forward).parameters
-
-
 def _shift(body: nn.Module, module: nn.Module, ids: Tensor, first: int) -> int:
     """How far the rows of a table lie from the position ids that a model is given."""
-    if not _takes(body, "position_ids"):
+    if not takes(body, "position_ids"):
         return 0
     places = torch.arange(ids.shape[1], device=ids.device)[None]  # [1, tokens]
     rows = _rows_read(body, module, ids, position_ids=places)
@@ -331,10 +354,9 @@ def _shift(body: nn.Module, module: nn.Module, ids: Tensor, first: int) -> int:
 
 def _row(arch: Architecture) -> dict[str, bool]:
     """What the body is given with documents in one row, beside their ids."""
-    body = arch.body
     return {
-        "position_ids": _takes(body, "position_ids"),
-        "token_type_ids": _takes(body, "token_type_ids") and not arch.causal,
+        "position_ids": arch.takes("position_ids"),
+        "token_type_ids": arch.takes("token_type_ids") and not arch.causal,
     }
 
 

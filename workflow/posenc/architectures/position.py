@@ -89,16 +89,20 @@ class Table:
 
     @contextlib.contextmanager
     def placed(self, rows: Tensor) -> Iterator[None]:  # [tokens]
-        """The tokens of a row are at these rows of the table, whatever it is asked for."""
+        """The tokens of a row are at these rows of the table, whatever it is asked for.
 
-        def hook(module: nn.Module, inputs: tuple, output: Tensor) -> Tensor:
-            return module.weight[rows.to(module.weight.device)].expand(*output.shape[:-2], -1, -1)
+        The module's own look-up is not run: a row of documents may be longer than the table.
+        """
+        module = self.module
 
-        handle = self.module.register_forward_hook(hook)
+        def forward(*_: Any, **__: Any) -> Tensor:
+            return module.weight[rows.to(module.weight.device)][None]  # [1, tokens, d_model]
+
+        module.forward = forward
         try:
             yield
         finally:
-            handle.remove()
+            del module.forward
 
 
 @dataclass(frozen=True)

@@ -18,54 +18,33 @@ from torch.nn import functional
 from posenc.architectures import attention
 from posenc.architectures.architecture import Architecture, quiet
 from posenc.architectures.attention import NAME
+from posenc.architectures.comparing import (
+    FAILURES,
+    FLOAT32,
+    Check,
+    affordable,
+    apart,
+    at_most,
+    check_finite,
+    ids_of,
+    states_of,
+    under,
+    whole,
+    worse,
+)
 from posenc.architectures.discover import of, sample_ids
 from posenc.architectures.float32 import in_float32
 from posenc.architectures.maps import check_maps
 from posenc.architectures.needs import ArchitectureError, Need
-from posenc.architectures.position import NoPosition
+from posenc.architectures.position import Rotation
+from posenc.architectures.removal import Before, far, removed, takes_before
 
-TOKENS = 10
-"""Of the text that proves that positions are gone."""
+SPECIAL = ("mask", "pad", "bos", "eos", "sep", "cls", "unk")
+"""Tokens that a configuration may name."""
 MOST = 64
 """Tokens of a text that are looked at."""
-FLOAT32 = 2e-4
-"""Relative difference of hidden states that float32 rounding explains, against the largest."""
 PATTERN = 1e-6
-"""The same of an attention pattern, whose entries are 0 to 1."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """One check.
-
-    Attributes
-    ----------
-    name
-        What is compared.
-    difference
-        The largest; of hidden states relative to the largest value.
-    allowed
-        Up to which difference it holds.
-    reason
-        Why there was nothing to compare, if so.
-    """
-
-    name: str
-    difference: float | None
-    allowed: float
-    reason: str | None = None
-
-    @property
-    def holds(self) -> bool:
-        """Whether the difference is as small as it has to be."""
-        return self.difference is not None and self.difference <= self.allowed
-
-    @property
-    def problem(self) -> str | None:
-        """What is wrong; None if nothing is."""
-        if self.holds:
-            return None
-        return self.reason or f"{self.name} differ by {self.difference:.1e}"
+"""Difference of an attention pattern that rounding explains, whose entries are 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +101,7 @@ def verify(
 
     arch = of(model)
     texts = [list(ids)[:MOST] for ids in documents if len(ids) > 1] or _made_up(arch)
+    texts += _with_special(arch, texts[0])
     former, was_training = model.config._attn_implementation, model.training
     model.eval()
     try:
@@ -144,40 +124,52 @@ def _made_up(arch: Architecture) -> list[list[int]]:
     return [ids[:11], ids[5:12], ids[2:13]]
 
 
+def _with_special(arch: Architecture, ids: list[int]) -> list[list[int]]:
+    """A text with the tokens that the configuration names, which a model may treat otherwise."""
+    config = arch.model.config.get_text_config(decoder=True)
+    named = (getattr(config, f"{name}_token_id", None) for name in SPECIAL)
+    special = [t for t in named if isinstance(t, int) and 0 <= t < arch.vocabulary_size]
+    text = [token for pair in zip(special, ids, strict=False) for token in pair]
+    text = [ids[0], *text, *special][: arch.positions]
+    return [text] if len(text) > 1 else []
+
+
 def _checked(arch: Architecture, texts: list[list[int]], row: Row | None) -> list[Check]:
     model, allowed = arch.model, FLOAT32
-    with _under(model, "eager"):
+    with under(model, "eager"):
         theirs = [
-            _whole(
+            whole(
                 arch,
                 ids,
                 output_attentions=True,
-                attention_mask=torch.ones_like(_ids(arch, ids)),
+                attention_mask=torch.ones_like(ids_of(arch, ids)),
             )
             for ids in texts
         ]
-    with _under(model, NAME):
-        ours = [_whole(arch, ids) for ids in texts]
+    with under(model, NAME):
+        ours = [whole(arch, ids) for ids in texts]
         recordings = []
         with attention.explicitly():
             for ids in texts:
                 with attention.recording() as recording:
-                    _whole(arch, ids)
+                    whole(arch, ids)
                 recordings.append(recording)
-    checks = [Check("hidden states", _apart(_states(ours), _states(theirs)), allowed)]
+    check_finite(arch, theirs)
+    difference = max(apart(states_of(ours), states_of(theirs)), _beyond(arch, texts))
+    checks = [Check("hidden states", difference, allowed)]
     checks.append(_future(arch, texts[0], allowed))
     checks.append(_patterns(arch, texts, recordings, theirs))
     checks.append(_losses(arch, texts, ours, theirs))
     checks.append(_packed(arch, texts, row, allowed))
-    checks.append(_removed(arch, allowed))
+    checks.append(removed(arch, allowed))
     checks.append(_blocks(arch, texts[0], allowed))
-    with _under(model, NAME):
-        restored = [_whole(arch, ids) for ids in texts]
-    checks.append(Check("the restored model", _apart(_states(restored), _states(ours)), 0.0))
+    with under(model, NAME):
+        restored = [whole(arch, ids) for ids in texts]
+    checks.append(Check("the restored model", apart(states_of(restored), states_of(ours)), 0.0))
     by_name = {check.name: check for check in checks}
     _conclude(arch, by_name)
-    with _under(model, NAME):
-        maps, path = check_maps(arch, _ids(arch, texts[0]))
+    with under(model, NAME):
+        maps, path = check_maps(arch, ids_of(arch, texts[0]))
     arch.can |= {Need.MAPS: maps, Need.NORM_PATH: path}
     return checks
 
@@ -200,55 +192,34 @@ def _conclude(arch: Architecture, checks: dict[str, Check]) -> None:
 _WORDS = {"table": "a table", "rotation": "a rotation", "none": "neither a table nor a rotation"}
 
 
-@contextlib.contextmanager
-def _under(model: nn.Module, name: str):
-    """Let a model compute its attention by another implementation, during a block."""
-    former = model.config._attn_implementation
-    if former != name:
-        model.set_attn_implementation(name)
-    try:
-        yield
-    finally:
-        if former != name:
-            model.set_attn_implementation(former)
+def _beyond(arch: Architecture, texts: list[list[int]]) -> float:
+    """How far states of a longer text are from the library's: some models change with the length.
 
-
-def _ids(arch: Architecture, ids: Sequence[int]) -> Tensor:
-    device = next(arch.model.parameters()).device
-    return torch.tensor([list(ids)], device=device)  # [1, tokens]
-
-
-def _whole(arch: Architecture, ids: Sequence[int], **options: Any) -> Any:
-    """The model's output for one document alone."""
-    arch.begin()
-    model = arch.model
-    return model(_ids(arch, ids), **quiet(model, output_hidden_states=True, **options))
-
-
-def _states(outputs: Sequence[Any]) -> list[list[Tensor]]:
-    return [list(output.hidden_states) for output in outputs]
-
-
-def _apart(ours: Sequence[Sequence[Tensor]], theirs: Sequence[Sequence[Tensor]]) -> float:
-    """The largest difference of hidden states, relative to the largest of their layer."""
-    worst = 0.0
-    for our_states, their_states in zip(ours, theirs, strict=True):
-        for a, b in zip(our_states, their_states, strict=True):
-            scale = float(b.abs().max()) or 1.0
-            worst = max(worst, float((a.float() - b.float()).abs().max()) / scale)
-    return worst if worst == worst else float("inf")
+    By the pattern, as the library's eager attention does: what a model chooses by its scores must
+    not hang on rounding.
+    """
+    tokens = affordable(arch)
+    if tokens <= max(map(len, texts)):
+        return 0.0
+    ids = sample_ids(arch.model, tokens)
+    with under(arch.model, "eager"):
+        theirs = whole(arch, ids, attention_mask=torch.ones_like(ids_of(arch, ids)))
+    check_finite(arch, [theirs])
+    with under(arch.model, NAME), attention.explicitly():
+        ours = whole(arch, ids)
+    return apart(states_of([ours]), states_of([theirs]))
 
 
 def _future(arch: Architecture, ids: list[int], allowed: float) -> Check:
     """Another last token changes no earlier state of a decoder, and does of an encoder."""
     other = [*ids[:-1], next(t for t in sample_ids(arch.model, 9) if t != ids[-1])]
-    with _under(arch.model, NAME):
-        pair = [_whole(arch, text).hidden_states for text in (ids, other)]
+    with under(arch.model, NAME):
+        pair = [whole(arch, text).hidden_states for text in (ids, other)]
     cut = [[state[:, :-1] for state in states] for states in pair]
-    apart = _apart([cut[0]], [cut[1]])
+    difference = apart([cut[0]], [cut[1]])
     if arch.causal:
-        return Check("the future", apart, allowed)
-    if apart > allowed:
+        return Check("the future", difference, allowed)
+    if difference > allowed:
         return Check("the future", 0.0, allowed)
     return Check("the future", None, allowed, "no token sees a later one")
 
@@ -290,7 +261,7 @@ def _patterns(
             ours = attention.pattern(products, recording.options[layer], bias)
             if ours.shape != expected.shape:
                 return Check("patterns", None, PATTERN, "the library's have another shape")
-            worst = max(worst, float((ours - expected.float()).abs().max()))
+            worst = worse(worst, float((ours - expected.float()).abs().max()))
     return Check("patterns", worst, PATTERN)
 
 
@@ -301,14 +272,14 @@ def _losses(
     if not arch.causal or arch.head is None:
         return Check("losses", None, FLOAT32, "no language-model head")
     worst = 0.0
-    with _under(arch.model, NAME):
+    with under(arch.model, NAME):
         for ids, output, expected in zip(texts, ours, theirs, strict=True):
             targets = torch.tensor(ids[1:], device=expected.logits.device)  # [tokens - 1]
             wanted = functional.cross_entropy(expected.logits[0, :-1].float(), targets)
             last = output.hidden_states[-1][0]  # [tokens, d_model]
             logits = arch.logits(last)  # [tokens, vocabulary]
             own = functional.cross_entropy(logits[:-1].float(), targets)
-            worst = max(worst, abs(float(own - wanted)) / max(1.0, float(wanted)))
+            worst = worse(worst, abs(float(own - wanted)) / max(1.0, float(wanted)))
     return Check("losses", worst, FLOAT32)
 
 
@@ -320,57 +291,45 @@ def _packed(arch: Architecture, texts: list[list[int]], row: Row | None, allowed
     for layer, own in enumerate(arch.layers):
         if own.mask is None:
             return Check(name, None, allowed, f"layer {layer} makes a mask of its own")
-    with _under(arch.model, NAME):
+    copies = max(1, -(-at_most(arch) // sum(map(len, texts))))  # the row is as long as can be
+    with under(arch.model, NAME):
         alone = [
-            arch.body(_ids(arch, ids), **quiet(arch.body, output_hidden_states=True))
+            arch.body(ids_of(arch, ids), **quiet(arch.body, output_hidden_states=True))
             for ids in texts
         ]
         try:
-            joint = row(arch.model, texts)
-        except (RuntimeError, TypeError, ValueError, IndexError, AttributeError) as error:
+            joint = row(arch.model, texts * copies)
+        except FAILURES as error:
             reason = f"several documents in a row do not run ({type(error).__name__})"
             return Check(name, None, allowed, reason)
-    joined = [torch.cat(states, dim=1) for states in zip(*_states(alone), strict=True)]
-    return Check(name, _apart([joint.hidden_states], [joined]), allowed)
-
-
-def _removed(arch: Architecture, allowed: float) -> Check:
-    """Without position a repeated token is the same everywhere; an encoder follows the order."""
-    name = "positions taken away"
-    if isinstance(arch.position, NoPosition):
-        reason = "positions enter neither by a table nor by a rotation that is known"
-        return Check(name, None, allowed, reason)
-    if arch.window(TOKENS):
-        reason = f"layers see fewer than {TOKENS} tokens, which tells positions"
-        return Check(name, None, allowed, reason)
-    ids = sample_ids(arch.model, TOKENS)
-    order = [(3 * place + 1) % TOKENS for place in range(TOKENS)]
-    with _under(arch.model, NAME), attention.without_sinks(), arch.removed():
-        apart = _same_everywhere(arch, ids[0]) if arch.causal else _moves(arch, ids, order)
-    return Check(name, apart, allowed)
-
-
-def _same_everywhere(arch: Architecture, token: int) -> float:
-    """How far states, queries and keys of one repeated token are from being the same.
-
-    States alone would not tell a rotation: whatever the weights are, a mean of equal values is one.
-    """
-    with attention.recording() as recording:
-        states = list(_whole(arch, [token] * TOKENS).hidden_states)
-    compared = [
-        x.transpose(1, 2).flatten(2)  # [1, tokens, n_heads * d_head]
-        for part in (recording.queries, recording.keys)
-        for x in part.values()
+        late = _late(arch, texts[0])
+    joined = [
+        torch.cat(states, dim=1).repeat(1, copies, 1)
+        for states in zip(*states_of(alone), strict=True)
     ]
-    everything = [*states, *compared]
-    return _apart([everything], [[x[:, :1].expand_as(x) for x in everything]])
+    pairs = [(joint.hidden_states, joined), *([(late, states_of(alone)[0])] if late else [])]
+    return Check(name, max(apart([ours], [wanted]) for ours, wanted in pairs), allowed)
 
 
-def _moves(arch: Architecture, ids: list[int], order: list[int]) -> float:
-    """How far states are from following a permutation of the tokens."""
-    straight = _whole(arch, ids).hidden_states
-    permuted = _whole(arch, [ids[place] for place in order]).hidden_states
-    return _apart([permuted], [[state[:, order] for state in straight]])
+def _late(arch: Architecture, ids: list[int]) -> Any:
+    """States of a document that is told its positions, but stands late in a row; None if unknown.
+
+    A model that counts by itself would tell it from the same document alone.
+    """
+    if not (
+        isinstance(arch.position, Rotation) and arch.row["position_ids"] and takes_before(arch)
+    ):
+        return None
+    places = torch.arange(len(ids), device=next(arch.model.parameters()).device)[None]
+    before = Before(far(arch, len(ids)))
+    try:
+        output = arch.body(
+            ids_of(arch, ids), position_ids=places, past_key_values=before,
+            **quiet(arch.body, output_hidden_states=True),
+        )  # fmt: skip
+    except FAILURES:
+        return None  # it keeps more in a cache than keys and values
+    return output.hidden_states
 
 
 def _blocks(arch: Architecture, ids: list[int], allowed: float) -> Check:
@@ -379,14 +338,14 @@ def _blocks(arch: Architecture, ids: list[int], allowed: float) -> Check:
     if not arch.blocks:
         return Check(name, None, allowed, "its layers are no list of blocks")
     given: list[Any] = []
-    with _under(arch.model, NAME), contextlib.ExitStack() as stack:
+    with under(arch.model, NAME), contextlib.ExitStack() as stack:
         for block in arch.blocks:
             hook = block.register_forward_pre_hook(lambda _, inputs: given.append(inputs[:1]))
             stack.callback(hook.remove)
-        output = arch.body(_ids(arch, ids), **quiet(arch.body, output_hidden_states=True))
+        output = arch.body(ids_of(arch, ids), **quiet(arch.body, output_hidden_states=True))
     states = list(output.hidden_states)
     taken = [x[0] for x in given if x and isinstance(x[0], Tensor)]
     if len(taken) != arch.n_layers or any(a.shape != states[0].shape for a in taken):
         return Check(name, None, allowed, "its blocks are not given the hidden states first")
     ours = [*taken, output.last_hidden_state]
-    return Check(name, _apart([ours], [states]), 0.0)
+    return Check(name, apart([ours], [states]), 0.0)

@@ -44,7 +44,10 @@ def embeddings_of(
         vectors = positions.position.call(condition.position, table)
     vectors = positions.extended(vectors, tokens, condition.beyond)  # [positions, d_model]
     whole = torch.from_numpy(np.ascontiguousarray(vectors)).to(original)  # [positions, d_model]
-    return torch.cat([original[:first], whole]) if first else whole
+    head = original[:first]  # [first, d_model], of tokens that have no position
+    if condition.position == "zero":
+        head = torch.zeros_like(head)
+    return torch.cat([head, whole]) if first else whole
 
 
 def _check(model: nn.Module, condition: Condition, masks: Mapping[str, LearnedMask]) -> None:

@@ -87,7 +87,7 @@ def _attention(
     attention_mask: Tensor | None,
     **kwargs,
 ) -> tuple[Tensor, None]:
-    layer, options, own = layer_of(module), Options.of(query, kwargs), value
+    layer, options, own = layer_of(module), Options.of(query, key, kwargs), value
     key, value = (attention.by_query_head(x, query.shape[1]) for x in (key, value))
     # The recorder of the plain implementation: captures go through either.
     if attention._active is not None:
@@ -103,7 +103,8 @@ def _attention(
     for number, branch in enumerate(_batch.branches):
         part = slice(number * size, (number + 1) * size)
         given = (query[part], key[part], value[part])
-        parts.append(_attend(layer, *given, branch, documents, options, attention_mask))
+        own_options = options.of_rows(part)
+        parts.append(_attend(layer, *given, branch, documents, own_options, attention_mask))
     joined = torch.cat(parts) if len(parts) > 1 else parts[0]
     return joined.transpose(1, 2).contiguous(), None  # [branches * batch, tokens, n_heads, d_head]
 

@@ -53,6 +53,25 @@ def verified(model: nn.Module, documents: Sequence[Sequence[int]] = ()) -> Verif
     return verify(model, documents, _row)
 
 
+def read(model: nn.Module, tokenizer: Tokenizer, most: int) -> list[list[int]]:
+    """Token ids of the fixed texts.
+
+    Raises
+    ------
+    ArchitectureError
+        If the tokenizer gives its tokens other types than 0, of which the model knows.
+    """
+    encodings = [tokenizer.encode(text) for text in TEXTS]
+    types = sorted({number for encoding in encodings for number in encoding.type_ids} - {0})
+    if types and of(model).takes("token_type_ids"):
+        raise ArchitectureError(
+            f"its tokenizer gives tokens of a single text the type {types[0]}, where texts are run "
+            f"as type 0: take the type out of the template (post_processor, single) in "
+            f"tokenizer.json"
+        )
+    return [encoding.ids[:most] for encoding in encodings]
+
+
 def looked_at(key: str, section: Reading, folder: Path, tokenizer: Tokenizer) -> dict[str, Any]:
     """Load the model of a folder and compare it, with the library and with its section.
 
@@ -78,8 +97,7 @@ def looked_at(key: str, section: Reading, folder: Path, tokenizer: Tokenizer) ->
     network = load(folder, section.family, is_kept=bytes_of(folder) >= LARGE)
     try:
         arch = of(network)
-        texts = [tokenizer.encode(text).ids[: section.max_tokens] for text in TEXTS]
-        verification = verified(network, texts)
+        verification = verified(network, read(network, tokenizer, section.max_tokens))
     except ArchitectureError as error:
         raise ModelError(f"{key}: {error}") from None
     assert verification is not None  # nothing that is fetched has a scheme of ours

@@ -28,20 +28,17 @@ from posenc.architectures.architecture import (
     quiet,
     takes,
 )
-from posenc.architectures.attention import LAYERS, NAME, Call, Observed
+from posenc.architectures.attention import LAYERS, NAME
 from posenc.architectures.classes import positions_of
 from posenc.architectures.comparing import under
 from posenc.architectures.float32 import in_float32
 from posenc.architectures.needs import ArchitectureError
+from posenc.architectures.observed import ONLY_OWN, UNSEEN, Call, Observed
 from posenc.architectures.position import NoPosition, Rotation, Table
 from posenc.architectures.turns import find_turns
 
 TOKENS = 6
 """Of the forward passes that look at a model."""
-UNSEEN = (
-    "its attention does not go through the library's attention interface, so that nothing can be "
-    "recorded in it"
-)
 _KEPT = "_posenc_architecture"
 
 
@@ -108,7 +105,7 @@ def discover(model: nn.Module) -> Architecture:
         if isinstance(error, ArchitectureError):
             raise
         if not _runs(model, ids, NAME) and _runs(model, ids, "eager"):
-            raise ArchitectureError(f"{kind}: {UNSEEN}") from error
+            raise ArchitectureError(f"{kind}: {ONLY_OWN}") from error
         reason = " ".join(str(error).split())[:200]
         raise ArchitectureError(
             f"{kind}: a text of {TOKENS} tokens does not run ({type(error).__name__}: {reason})"

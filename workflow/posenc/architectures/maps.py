@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from posenc.architectures import attention
 from posenc.architectures.architecture import Architecture, quiet
-from posenc.architectures.attention import Call
 from posenc.architectures.needs import NotKnown
+from posenc.architectures.observed import Call
 from posenc.architectures.position import Rotation, cosines_sines, rotated_as
 from posenc.architectures.table import FUSED_MAPS, OUTPUT_MAPS, SEPARATE_MAPS
 

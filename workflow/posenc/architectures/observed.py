@@ -11,6 +11,14 @@ from torch import Tensor, nn
 if TYPE_CHECKING:
     from posenc.architectures.attention import Options
 
+UNSEEN = (
+    "its attention does not go through the library's attention interface, so that nothing can be "
+    "recorded in it"
+)
+ONLY_OWN = (
+    "it runs with the library's own attention alone, not with a function in its place, so that "
+    "nothing can be recorded in it"
+)
 KNOWN = ("s_aux", "position_bias", "indices", "position_ids")
 """Tensors that the library may give with a call: what is done with them is known."""
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from posenc.architectures import attention
 from posenc.architectures.architecture import Architecture, quiet
-from posenc.architectures.attention import Call
+from posenc.architectures.observed import Call
 from posenc.architectures.position import Rotation, Turned, cosines_sines, rotated_as
 
 CLOSE = 1e-4

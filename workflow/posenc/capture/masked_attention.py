@@ -121,7 +121,7 @@ def _packed_attention(
     out = query.new_empty(len(query), tokens, n_heads, width)
     for row, branch in enumerate(_batch.branches):
         is_one = is_together(query.device) and branch.serves_all(layer)
-        if is_one and options.position_bias is None:
+        if is_one and not options.has_bias:
             parts = [x[row] for x in (query, key, value)]  # [n_heads, tokens, d_head] each
             out[row] = _together(layer, *parts, branch, options)
             continue
@@ -134,7 +134,7 @@ def _packed_attention(
                 for x in (query, key, value)
             ]
             own = options.of_span(slice(begin, begin + length)) if number == 1 else options
-            if number > 1 and options.position_bias is not None:
+            if number > 1 and options.has_bias:
                 raise ConditionError("a bias on positions is of one document of each length only")
             attended = _attend(layer, *parts, branch, documents, own)
             out[row, span].view(number, length, n_heads, width).copy_(attended.transpose(1, 2))

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors import SafetensorError
 from tokenizers import Tokenizer
 
 from posenc.architectures import attention
@@ -25,8 +24,9 @@ from posenc.models.files import CONFIG, TOKENIZER, ModelError, check_configurati
 from posenc.models.load import check_place, in_hub_format, source_folder
 from posenc.models.load import load as load_network
 from posenc.models.references import WEIGHTS
+from posenc.models.refusals import told
 from posenc.models.section import Reading
-from posenc.models.tokenizers import TEXTS, fitted_tokenizer, plain, read_tokenizer
+from posenc.models.tokenizers import TEXTS, fitted_tokenizer, held_tokenizer, read_tokenizer
 from posenc.study.explain import suggestion
 from posenc.study.params import Params
 from posenc.study.params import load as load_params
@@ -167,11 +167,12 @@ def from_place(name: str, place: Path, is_kept: bool = False) -> Model:
     """Like :func:`load`, from a folder or a GGUF file; weights may keep the type of their files."""
     with in_hub_format(place) as folder:
         check_place(name, folder)
-        reading = _reading(name, folder)
-        network = load_network(folder, reading.family, is_kept=is_kept)
-        own = read_tokenizer(name, folder)
-        is_decoder = _architecture(name, network).has_losses
-        own = fitted_tokenizer(own, folder, is_decoder)
+        with told(folder):
+            reading = _reading(name, folder)
+            network = load_network(folder, reading.family, is_kept=is_kept)
+            own = read_tokenizer(name, folder)
+            is_decoder = _architecture(name, network).has_losses
+            own = fitted_tokenizer(own, folder, is_decoder)
         return _checked(name, network, own, reading)
 
 
@@ -196,17 +197,14 @@ def _held(network: Any, tokenizer: Any) -> Model:
         )
     if problem := problem_of(network.config, network.config.to_dict()):
         raise ModelError(f"{name} {problem}")
-    own = plain(getattr(tokenizer, "backend_tokenizer", tokenizer))
-    if hasattr(tokenizer, "backend_tokenizer"):
-        expected = [list(tokenizer(text)["input_ids"]) for text in TEXTS]
-        if [own.encode(text).ids for text in TEXTS] != expected:
-            raise ModelError(f"{name}: its tokenizer gives other tokens than its own tables")
+    reading = _reading_of(name, network.config)
+    own = held_tokenizer(name, tokenizer)
     architecture = _architecture(name, network)
     attention.register()
     network.set_attn_implementation(attention.NAME)
     if architecture.has_losses:
         own = with_begin(own, begin_token(network.config))
-    return _checked(name, network.eval(), own, _reading_of(network.config))
+    return _checked(name, network.eval(), own, reading)
 
 
 def _architecture(name: str, network: Any) -> Architecture:
@@ -255,19 +253,21 @@ def place_of(name: str, revision: str) -> Path:
 def _reading(name: str, folder: Path) -> Reading:
     """What a folder's configuration says about how the model reads texts."""
     config, _, _ = library_class(folder)
-    reading = _reading_of(config)
-    try:
-        check_configuration(name, section.Model.model_construct(**reading.model_dump()), folder)
-    except SafetensorError as error:
-        raise ModelError(f"{folder / WEIGHTS} is damaged ({error}): get it again") from None
+    reading = _reading_of(name, config)
+    check_configuration(name, section.Model.model_construct(**reading.model_dump()), folder)
     return reading
 
 
-def _reading_of(config: Any) -> Reading:
+def _reading_of(name: str, config: Any) -> Reading:
     """The family of a configuration, and the tokens that all its layers see."""
     from posenc.architectures.classes import positions_of
 
     limits = [limit for limit in (positions_of(config), window_of(config)) if limit is not None]
+    if min(limits, default=1) < 1:
+        raise ModelError(
+            f"{name}: its {CONFIG} leaves no position to a text (max_position_embeddings, "
+            f"sliding_window or attention_chunk_size is below 1): correct it"
+        )
     kind = config.model_type
     family = next((family for family, types in ALIKE.items() if kind in types), kind)
     return Reading.model_construct(family=family, max_tokens=min(limits, default=UNBOUNDED))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import math
+import numbers
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -307,6 +308,18 @@ def token_ids(model: Model, texts: Sequence[str], max_tokens: int | None = None)
     """Token ids of each text, as the workflow makes them."""
     if isinstance(texts, str):
         raise ValueError("texts is one text: give a list of texts")
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(f"texts[{number}] is {text!r}: give a text")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"texts[{number}] has half of a surrogate pair at character {error.start}, which "
+                f"is no text: leave it out"
+            ) from None
+    if max_tokens is not None and not isinstance(max_tokens, numbers.Integral):
+        raise TypeError(f"max_tokens is {max_tokens!r}: give a whole number")
     names = [str(number) for number in range(len(texts))]
     fewest = 2 if model.is_decoder else model.tokenizer.num_special_tokens_to_add(False) + 1
     if max_tokens is not None and max_tokens < fewest:

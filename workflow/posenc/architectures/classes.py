@@ -44,11 +44,11 @@ def config_of(raw: Mapping[str, Any]) -> PretrainedConfig:
             f"config.json has the model type {kind!r}, which transformers "
             f"{transformers.__version__} does not know{remote}"
         )
-    if raw.get("quantization_config"):
-        method = raw["quantization_config"].get("quant_method", "unknown")
+    if (quantized := raw.get("quantization_config")) is not None:
+        method = quantized.get("quant_method") if isinstance(quantized, Mapping) else quantized
         raise ArchitectureError(
-            f"the weights are quantized ({method}): take the same model in float32, float16 or "
-            f"bfloat16"
+            f"the weights are quantized (quantization_config says {method or 'no method'}): take "
+            f"the same model in float32, float16 or bfloat16"
         )
     return CONFIG_MAPPING[kind].from_dict(
         {key: value for key, value in raw.items() if key not in OUTPUT_OPTIONS}
@@ -159,4 +159,4 @@ def positions_of(config: PretrainedConfig) -> int | None:
 def begin_token(config: PretrainedConfig) -> int | None:
     """The token that begins a text where the tokenizer puts none first, if there is one."""
     begin = getattr(config.get_text_config(decoder=True), "bos_token_id", None)
-    return begin[0] if isinstance(begin, list) else begin
+    return next(iter(begin), None) if isinstance(begin, list) else begin

@@ -22,8 +22,11 @@ FUSED_MAPS = ("c_attn", "qkv_proj", "Wqkv", "qkv")
 """Names of one map that gives queries, then keys, then values."""
 OUTPUT_MAPS = ("o_proj", "c_proj", "out_proj", "out_lin", "Wo", "o", "dense")
 """Names of the map of what the heads give."""
-OUTPUT_OPTIONS = ("output_attentions", "output_hidden_states", "return_dict", "use_return_dict")
-"""Keys of ``config.json`` that say what a forward pass returns, and nothing of the model."""
+OUTPUT_OPTIONS = ("output_attentions", "output_hidden_states", "return_dict", "use_return_dict",
+                  "attn_implementation", "_attn_implementation",
+                  "chunk_size_feed_forward")  # fmt: skip
+"""Keys of ``config.json`` that say how a forward pass runs and what it returns, and nothing of what
+the model computes."""
 ROTATIONS_OF_THE_TEXT = ("dynamic", "longrope")
 """Kinds of rotation that change with the length of the text."""
 ALIKE = {"llama": ("llama", "mistral", "qwen2")}

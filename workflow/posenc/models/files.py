@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 from posenc.architectures.needs import ArchitectureError
 from posenc.architectures.table import AFTER_PADDING, types_of
-from posenc.artifacts.files import ArtifactError, read_json, sha256_file, verify
+from posenc.artifacts.files import ArtifactError, sha256_file, verify
+from posenc.models.json_files import is_made_here, read_mapping
 from posenc.models.references import WEIGHTS, weight_files, weight_paths
+from posenc.models.refusals import CONFIG, MOST_LAYERS, not_a_configuration
 from posenc.models.section import Model
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
-CONFIG, TOKENIZER = "config.json", "tokenizer.json"
+TOKENIZER, OPTIONS = "tokenizer.json", "tokenizer_config.json"
 GGUF = ".gguf"
 """Ending of llama.cpp's files, which hold configuration, weights and tokenizer."""
 BYTE_LEVEL = ("vocab.json", "merges.txt")
 """GPT-2's form of a tokenizer, read where there is no ``tokenizer.json``."""
-TOKENIZER_PARTS = (TOKENIZER, *BYTE_LEVEL, "tokenizer_config.json", "special_tokens_map.json",
+TOKENIZER_PARTS = (TOKENIZER, *BYTE_LEVEL, OPTIONS, "special_tokens_map.json",
                    "added_tokens.json", "vocab.txt", "tokenizer.model", "spiece.model")  # fmt: skip
 """Files that the library may read a tokenizer from."""
 OF_ONE_MODEL = "both files must be of one model"
 _LAYER = re.compile(r"(?:encoder\.layer|h|layers)\.(\d+)\.")
 _NUMBER = re.compile(r"\.(\d+)\.")
-MOST_LAYERS = 1000
-"""More layers than any model has."""
 _SPELLINGS = {"gamma": "weight", "beta": "bias"}
 """What older files call the parameters of a normalisation."""
 
@@ -94,12 +94,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     ArtifactError
         If it is not JSON, or not a mapping.
     """
-    config = read_json(folder / CONFIG)
-    if not isinstance(config, dict):
-        raise ArtifactError(
-            f"{folder / CONFIG} holds a {type(config).__name__}, not a model's configuration"
-        )
-    return config
+    return read_mapping(folder / CONFIG, "a model's configuration")
 
 
 def check_tensors(folder: Path, family: str | None = None) -> PretrainedConfig:
@@ -129,7 +124,6 @@ def check_tensors(folder: Path, family: str | None = None) -> PretrainedConfig:
     """
     from safetensors import safe_open
 
-    raw = read_config(folder)
     config, made_by, options = library_class(folder, family)
     prefix = made_by.base_model_prefix
     with contextlib.ExitStack() as stack:
@@ -141,7 +135,7 @@ def check_tensors(folder: Path, family: str | None = None) -> PretrainedConfig:
         shapes = {
             name: list(file.get_slice(key).get_shape()) for name, (file, key, _) in of_key.items()
         }
-        _check_sizes(folder, config, raw, family)
+        _check_sizes(folder, config, family)
         if _is_renamed(config, made_by):  # the library compares them when it loads them
             implied: dict[str, list[int]] = dict(shapes)
         else:
@@ -161,9 +155,10 @@ def check_tensors(folder: Path, family: str | None = None) -> PretrainedConfig:
         for name in implied:
             file, key, place = of_key[name]
             if not is_finite(file.get_tensor(key)):
+                made = "train it with a lower learning_rate, or name other weights in params.yaml"
                 raise ArtifactError(
                     f"{place}: the tensor {key!r} is not finite: it holds NaN or infinity; "
-                    f"name other weights in params.yaml, or train with a lower learning_rate"
+                    f"{made if is_made_here(place) else 'no run of it means anything: take others'}"
                 )
     return config
 
@@ -196,15 +191,7 @@ def library_class(
         raise ArtifactError(f"{folder / CONFIG}: {error}") from None
     # The library raises whatever its validation raises.
     except Exception as error:
-        raise _not_a_configuration(folder, family or raw.get("model_type"), error) from None
-
-
-def _not_a_configuration(folder: Path, family: Any, error: Exception) -> ArtifactError:
-    reason = " ".join(str(error).split())[:300]
-    return ArtifactError(
-        f"{folder / CONFIG} is not the configuration of a {family} model "
-        f"({type(error).__name__}: {reason})"
-    )
+        raise not_a_configuration(folder, family, error) from None
 
 
 def _is_renamed(config: PretrainedConfig, made_by: type[PreTrainedModel]) -> bool:
@@ -216,9 +203,7 @@ def _is_renamed(config: PretrainedConfig, made_by: type[PreTrainedModel]) -> boo
     return any(get_checkpoint_conversion_mapping(name) for name in names)
 
 
-def _check_sizes(
-    folder: Path, config: PretrainedConfig, raw: Mapping[str, Any], family: str | None
-) -> None:
+def _check_sizes(folder: Path, config: PretrainedConfig, family: str | None) -> None:
     """Refuse heads that do not share out the width of a model."""
     from posenc.architectures.classes import has_own_width
 
@@ -229,8 +214,7 @@ def _check_sizes(
         if heads < 1 or (width % heads and not has_own_width(text)):
             raise ValueError(f"{heads} heads do not divide d_model {width}")
     except Exception as error:
-        kind = family or raw.get("model_type")
-        raise _not_a_configuration(folder, kind, error) from None
+        raise not_a_configuration(folder, family, error) from None
 
 
 def _implied(
@@ -255,13 +239,25 @@ def _implied(
         raise
     # The library raises whatever its constructors or PyTorch raise.
     except Exception as error:
-        raise _not_a_configuration(folder, family or config.model_type, error) from None
-    tied = (getattr(model, "_tied_weights_keys", None) or ()) if config.tie_word_embeddings else ()
+        raise not_a_configuration(folder, family, error) from None
+    prefix = made_by.base_model_prefix
+    tied: set[str] = set()
+    if getattr(config, "tie_word_embeddings", False):  # not all types have it
+        tied = _tied(getattr(model, "_tied_weights_keys", None) or {}, prefix, shapes)
     return {
         own: list(tensor.shape)
         for name, tensor in model.state_dict().items()
-        if (own := own_name(name, made_by.base_model_prefix)) in shapes or name not in tied
+        if (own := own_name(name, prefix)) in shapes or own not in tied
     }
+
+
+def _tied(keys: Any, prefix: str, shapes: Mapping[str, list[int]]) -> set[str]:
+    """Tensors that may be absent: each is another one, by whose name it is kept."""
+    pairs = keys.items() if isinstance(keys, Mapping) else [(key, key) for key in keys]
+    tied = set()
+    for name, other in ((own_name(a, prefix), own_name(b, prefix)) for a, b in pairs):
+        tied |= {name, other} if name in shapes else {name}
+    return tied
 
 
 def _check_layers(folder: Path, expected: int, shapes: Mapping[str, list[int]]) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from posenc.artifacts.files import ArtifactError, write_json
 from posenc.models import gguf_library
-from posenc.models.files import CONFIG, TOKENIZER
+from posenc.models.files import CONFIG, OPTIONS, TOKENIZER
 from posenc.models.gguf_file import File, shortest
 from posenc.models.references import WEIGHTS
 
@@ -94,6 +94,8 @@ def convert(path: Path, folder: Path) -> None:
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
     write_json(folder / CONFIG, config)
     tokenizer.save(str(folder / TOKENIZER))
+    # As it is: a class that the library has for the architecture may read otherwise.
+    write_json(folder / OPTIONS, {"tokenizer_class": "TokenizersBackend"})
 
 
 def configuration(file: File) -> dict[str, Any]:

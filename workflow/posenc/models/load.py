@@ -28,6 +28,7 @@ from posenc.artifacts.files import (
 from posenc.models.files import (
     CONFIG,
     GGUF,
+    OF_ONE_MODEL,
     TOKENIZER_PARTS,
     ModelError,
     check_digests,
@@ -45,6 +46,7 @@ from posenc.models.references import (
     weight_files,
     weight_paths,
 )
+from posenc.models.refusals import told
 from posenc.models.section import HubSource, Model, PackageSource, PathSource, Source
 
 if TYPE_CHECKING:
@@ -210,17 +212,16 @@ def fetch(
         If a file is missing, a checksum is another one, or the family is wrong; if the files are
         damaged or do not fit together, or a weight is not finite.
     """
-    from safetensors import SafetensorError
-
     from posenc.models.tokenizers import fitted_tokenizer, read_tokenizer, save_tokenizer
 
     place = find(name, model)
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         with in_hub_format(place, folder.parent) as origin:
-            check_family(name, model, origin)
-            tokenizer = read_tokenizer(f"models.{name}", origin)
-            tokenizer = fitted_tokenizer(tokenizer, origin, model.is_decoder)
+            with told(origin, model.family):
+                check_family(name, model, origin)
+                tokenizer = read_tokenizer(f"models.{name}", origin)
+                tokenizer = fitted_tokenizer(tokenizer, origin, model.is_decoder)
             said = None if look is None else look(origin, tokenizer)
             save_tokenizer(tokenizer, tokenizer_folder)
             # What was converted is moved: it may be large.
@@ -234,10 +235,6 @@ def fetch(
                     bring(origin / WEIGHTS, temporary)
     except ArtifactError as error:
         raise ModelError(f"models.{name}: {error}") from None
-    except SafetensorError as error:
-        raise ModelError(
-            f"models.{name}: {place / WEIGHTS} is damaged ({error}); get it again"
-        ) from None
     if said is not None:
         write_json(folder / VERIFICATION, said)
     files = [CONFIG, WEIGHTS, *([] if said is None else [VERIFICATION])]
@@ -319,9 +316,13 @@ def load(
     ModelError
         If the model is not one that positions can be studied in, or has no room.
     """
+    with told(folder, family):
+        return _load(folder, family, device, is_kept)
+
+
+def _load(folder: Path, family: str | None, device: str, is_kept: bool) -> nn.Module:
     import torch
     import transformers
-    from safetensors import SafetensorError
 
     from posenc.architectures import attention, discover
     from posenc.architectures.float32 import keeping
@@ -346,22 +347,21 @@ def load(
             dtype=torch.float32,
             attn_implementation=attention.NAME,
             output_loading_info=True,
+            ignore_mismatched_sizes=True,  # they are named below
             **options,
         )
-    except SafetensorError as error:
-        raise ArtifactError(
-            f"{folder / WEIGHTS} is damaged ({error}); delete it and rerun"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise ArtifactError(f"{folder} cannot be loaded ({error}); delete it and rerun") from None
     except KeyError as error:
         if error.args != (attention.NAME,):
             raise
         # Types that look up their own classes of attention, by its name.
         raise ModelError(f"{folder}: {config.model_type}: {discover.UNSEEN}") from None
-    missing = sorted(map(str, [*report["missing_keys"], *report["mismatched_keys"]]))
-    if missing:
-        raise ArtifactError(f"{folder}/{WEIGHTS} lacks {', '.join(missing[:3])}")
+    if missing := sorted(report["missing_keys"]):
+        raise ArtifactError(f"{folder}/{WEIGHTS} lacks {', '.join(missing[:3])}; {OF_ONE_MODEL}")
+    for key, shape, expected in sorted(report["mismatched_keys"]):
+        raise ArtifactError(
+            f"{folder}/{WEIGHTS}: tensors of {key} give the shape {list(shape)}, but {CONFIG} "
+            f"implies {list(expected)}: one is missing or of another size; {OF_ONE_MODEL}"
+        )
     model.__class__ = made_by
     if not is_kept:
         mapped.widen(model)

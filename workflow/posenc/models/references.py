@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posenc.artifacts.contents import PLACE, Contents
-from posenc.artifacts.files import ArtifactError, read_json, sha256_file
+from posenc.artifacts.files import ArtifactError, sha256_file
 from posenc.artifacts.precision import NARROW
+from posenc.models.json_files import read_mapping
 
 if TYPE_CHECKING:
     import torch
@@ -38,8 +39,13 @@ def weight_files(folder: Path) -> tuple[str, ...]:
             f"{folder} has no {WEIGHTS} and no {INDEX}: only safetensors weights, or one GGUF file "
             f"of a package or a folder, are read{pickled}"
         )
-    index = read_json(folder / INDEX)
-    names = sorted(set(index.get("weight_map", {}).values())) if isinstance(index, dict) else []
+    of_tensor = read_mapping(folder / INDEX).get("weight_map")
+    named = set(of_tensor.values()) if isinstance(of_tensor, dict) else {None}
+    if not all(isinstance(name, str) for name in named):
+        raise ArtifactError(
+            f"{folder / INDEX}: weight_map does not give a file for each tensor; download it again"
+        )
+    names = sorted(map(str, named))
     missing = [name for name in names if not (folder / name).is_file()]
     if missing or not names or any(Path(name).name != name for name in names):
         what = f"names {missing[0]}, which is not there" if missing else "names no files beside it"

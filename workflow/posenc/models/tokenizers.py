@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +10,14 @@ from posenc.artifacts.files import CHECKSUMS, atomic_file, write_checksums
 from posenc.models.files import (
     BYTE_LEVEL,
     CONFIG,
+    OPTIONS,
     TOKENIZER,
     ModelError,
     library_class,
     tokenizer_files,
 )
+from posenc.models.json_files import read_mapping
+from posenc.models.refusals import reason_of
 from posenc.tokens.tokenize import begin_of, byte_level_bpe
 
 if TYPE_CHECKING:
@@ -25,8 +29,14 @@ TEXTS = (
     "naïve café – 映画は良かった。 👍",
     "",
 )
-"""On which two tokenizers are compared."""
-OPTIONS = "tokenizer_config.json"
+"""Through which a model is compared with the library."""
+MARKS = (
+    "e\u0301cole \ufb01n \uff21\uff22\uff11 \uff71 a\u00a0b \u212b \u0130I \u2460 \u00df \u00ad",
+    "  leading,  double   and trailing spaces  ",
+    "\tTabs\r\n\n CAPITALS\u3000\u200b\u0300 don't 1234567 ...",
+)
+"""Characters that normalisation changes, and spaces: on these, too, two tokenizers are compared."""
+
 TABLES = ("vocab.txt", "tokenizer.model", "spiece.model")
 """Other files that the library makes a tokenizer of."""
 
@@ -34,9 +44,9 @@ TABLES = ("vocab.txt", "tokenizer.model", "spiece.model")
 def read_tokenizer(key: str, folder: Path) -> Tokenizer:
     """The tokenizer of a folder, without padding and truncation.
 
-    It is the folder's ``tokenizer.json``, or ``vocab.json`` with ``merges.txt``, where these give
-    what the library's tokenizer gives, and the library's own where they do not. A
-    ``tokenizer.json`` without a ``tokenizer_config.json`` says all by itself.
+    Of a model's folder it is the library's own, whatever its ``tokenizer.json`` says: classes of
+    the library have normalizers and special tokens of their own, and other files add tokens. Of a
+    folder without a model it is the ``tokenizer.json``, or ``vocab.json`` with ``merges.txt``.
 
     Parameters
     ----------
@@ -53,32 +63,98 @@ def read_tokenizer(key: str, folder: Path) -> Tokenizer:
     files = tokenizer_files(folder)
     if not files and not any((folder / name).is_file() for name in TABLES):
         raise ModelError(f"{key}: its folder has no {TOKENIZER}, nor vocab.json with merges.txt")
-    raw = _own(key, folder, files) if files else None
-    if raw is not None and not (folder / CONFIG).is_file():  # of no model
-        return raw
-    if raw is not None and files == (TOKENIZER,) and not (folder / OPTIONS).is_file():
-        return raw
-    theirs = _library(key, folder)
-    _check_random(key, theirs.backend_tokenizer)
-    expected = [list(theirs(text)["input_ids"]) for text in TEXTS]
-    if raw is not None and [raw.encode(text).ids for text in TEXTS] == expected:
-        return raw
-    backend = plain(theirs.backend_tokenizer)
-    if [backend.encode(text).ids for text in TEXTS] != expected:
-        raise ModelError(
-            f"{key}: the library's tokenizer gives other tokens than its own tables "
-            f"({files[0] if files else OPTIONS}): save it anew by save_pretrained"
+    raw = _own(key, folder, files) if files and not (folder / CONFIG).is_file() else None
+    return _fast(key, _library(key, folder)) if raw is None else raw
+
+
+def held_tokenizer(key: str, tokenizer: Any) -> Tokenizer:
+    """The same of a tokenizer in memory, the library's or one of ``tokenizers``.
+
+    Raises
+    ------
+    TypeError
+        If it is something else.
+    ModelError
+        As :func:`read_tokenizer`.
+    """
+    from tokenizers import Tokenizer
+    from transformers import PreTrainedTokenizerBase
+
+    if isinstance(tokenizer, PreTrainedTokenizerBase):
+        return _fast(key, tokenizer)
+    if not isinstance(tokenizer, Tokenizer):
+        raise TypeError(
+            f"tokenizer is {tokenizer!r}: give AutoTokenizer.from_pretrained(...), or a Tokenizer "
+            f"of the library tokenizers"
         )
-    return backend
+    if tokenizer.encode_special_tokens:
+        raise ModelError(f"{key}: {_SPLITS}")
+    _check_random(key, tokenizer)
+    own = plain(tokenizer)
+    _ids(key, lambda text: own.encode(text).ids, _texts_of(own))
+    return own
+
+
+_SPLITS = (
+    "its tokenizer reads special tokens in a text as other text (split_special_tokens), which "
+    "tokenizer.json cannot say: set split_special_tokens to false"
+)
+
+
+def _fast(key: str, theirs: Any) -> Tokenizer:
+    """What a tokenizer of the library calls, which gives the ids that it gives itself."""
+    backend = getattr(theirs, "backend_tokenizer", None)
+    if backend is None:
+        raise ModelError(
+            f"{key}: its tokenizer has no fast form, which gives each token its place in the text; "
+            f"save one by save_pretrained"
+        )
+    if getattr(theirs, "split_special_tokens", False):
+        raise ModelError(f"{key}: {_SPLITS}")
+    _check_random(key, backend)
+    own = plain(backend)
+    texts = _texts_of(own)
+    expected = _ids(key, lambda text: theirs(text)["input_ids"], texts)
+    if _ids(key, lambda text: own.encode(text).ids, texts) != expected:
+        raise ModelError(
+            f"{key}: the library's tokenizer gives other tokens than its own tables ({OPTIONS}): "
+            f"save it anew by save_pretrained"
+        )
+    return own
+
+
+def _texts_of(tokenizer: Tokenizer) -> list[str]:
+    """Texts that show how a tokenizer reads: all of its added tokens are in one."""
+    added = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
+    return [*TEXTS, *MARKS, "".join(f"a {token} b{token}c" for token in added)]
+
+
+def _ids(key: str, call: Callable[[str], Sequence[int]], texts: Sequence[str]) -> list[list[int]]:
+    """Ids of texts, or the reason why there are none."""
+    found = []
+    for text in texts:
+        try:
+            found.append(list(call(text)))
+        # The libraries raise errors of no class of their own.
+        except Exception as error:
+            raise ModelError(
+                f"{key}: its tokenizer does not read the text {text[:60]!r} ({error}): mend "
+                f"{TOKENIZER}, or save it anew by save_pretrained"
+            ) from None
+    return found
 
 
 def plain(tokenizer: Tokenizer) -> Tokenizer:
-    """A copy without padding and truncation."""
+    """A copy without padding and truncation, and without a template that adds nothing."""
     from tokenizers import Tokenizer
+    from tokenizers.processors import TemplateProcessing
 
     copy = Tokenizer.from_str(tokenizer.to_str())
     copy.no_padding()
     copy.no_truncation()
+    is_template = isinstance(copy.post_processor, TemplateProcessing)
+    if is_template and not copy.num_special_tokens_to_add(False):
+        copy.post_processor = None
     return copy
 
 
@@ -113,22 +189,28 @@ def _library(key: str, folder: Path) -> Any:
     """The library's tokenizer."""
     import transformers
 
+    for name in (OPTIONS, "special_tokens_map.json", "added_tokens.json"):
+        if (folder / name).is_file():
+            read_mapping(folder / name)
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(
+        return transformers.AutoTokenizer.from_pretrained(
             folder, trust_remote_code=False, local_files_only=True
         )
     # The library raises whatever the readers of its files raise.
     except Exception as error:
-        reason = " ".join(str(error).split())[:200]
+        path = folder / (tokenizer_files(folder) or (OPTIONS,))[0]
         raise ModelError(
-            f"{key}: the library cannot read its tokenizer ({type(error).__name__}: {reason})"
+            f"{key}: no tokenizer can be read from {path} ({reason_of(error)}): {_way_out(folder)}"
         ) from None
-    if getattr(tokenizer, "backend_tokenizer", None) is None:
-        raise ModelError(
-            f"{key}: its tokenizer has no fast form, which gives each token its place in the text; "
-            f"save one by save_pretrained"
-        )
-    return tokenizer
+
+
+def _way_out(folder: Path) -> str:
+    if (folder / OPTIONS).is_file():
+        return "save it anew by save_pretrained"
+    return (
+        f"where {TOKENIZER} alone is right, add a {OPTIONS} with "
+        f'{{"tokenizer_class": "TokenizersBackend"}}'
+    )
 
 
 def with_begin(tokenizer: Tokenizer, token: int | None) -> Tokenizer:
@@ -139,18 +221,22 @@ def with_begin(tokenizer: Tokenizer, token: int | None) -> Tokenizer:
     tokenizer
         It is changed in place.
     token
-        Of the model's configuration; None for nothing.
+        Of the model's configuration; None, or one that the tokenizer does not have, for nothing.
     """
-    from tokenizers.processors import Sequence, TemplateProcessing
+    from tokenizers import processors
 
-    if begin_of(tokenizer) != (None, False) or token is None:
+    if begin_of(tokenizer) != (None, False) or token is None or token < 0:
         return tokenizer
     name = tokenizer.id_to_token(token)
     if name is None:
         return tokenizer
-    template = TemplateProcessing(single=f"{name} $A", special_tokens=[(name, token)])
+    # Templates are read: the token's own text may mean something there.
+    begin = {"id": "begin", "ids": [token], "tokens": [name]}
+    template = processors.TemplateProcessing(single="begin $A", special_tokens=[begin])
     former = tokenizer.post_processor
-    tokenizer.post_processor = template if former is None else Sequence([former, template])
+    tokenizer.post_processor = (
+        template if former is None else processors.Sequence([former, template])
+    )
     return tokenizer
 
 

@@ -38,5 +38,12 @@ def untouched(family: str):
 def saved(family: str, folder: Path) -> Path:
     """Its folder in the hub's format."""
     untouched(family).save_pretrained(folder)
-    words(family in ("gpt2", "llama")).save(str(folder / "tokenizer.json"))
+    save_words(family in ("gpt2", "llama"), folder)
     return folder
+
+
+def save_words(is_decoder: bool, folder: Path) -> None:
+    """The tokenizer in a folder that says that its ``tokenizer.json`` is read as it is."""
+    words(is_decoder).save(str(folder / "tokenizer.json"))
+    options = folder / "tokenizer_config.json"
+    options.write_text('{"tokenizer_class": "TokenizersBackend"}')

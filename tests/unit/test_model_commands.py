@@ -28,7 +28,7 @@ from posenc.study.new import write_study
 from posenc.study.params import load as load_params
 from posenc.study.sources import problems
 from tests.copies import ROOT, copy_params
-from tests.unit.api_models import words
+from tests.unit.api_models import save_words
 
 SIZES = {
     "vocab_size": 40, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
@@ -59,7 +59,7 @@ def save(folder, kind, **more):
     torch.manual_seed(0)
     network = made_by(made_by.config_class(**{**SIZES, **KINDS[kind][0], "pad_token_id": 0}))
     network.save_pretrained(folder, **more)
-    words(KINDS[kind][2] == "decoder").save(str(folder / "tokenizer.json"))
+    save_words(KINDS[kind][2] == "decoder", folder)
     return folder
 
 

@@ -40,12 +40,12 @@ def weight_files(folder: Path) -> tuple[str, ...]:
             f"of a package or a folder, are read{pickled}"
         )
     of_tensor = read_mapping(folder / INDEX).get("weight_map")
-    named = set(of_tensor.values()) if isinstance(of_tensor, dict) else {None}
+    named = [*of_tensor.values()] if isinstance(of_tensor, dict) else [None]
     if not all(isinstance(name, str) for name in named):
         raise ArtifactError(
             f"{folder / INDEX}: weight_map does not give a file for each tensor; download it again"
         )
-    names = sorted(map(str, named))
+    names = sorted({str(name) for name in named})
     missing = [name for name in names if not (folder / name).is_file()]
     if missing or not names or any(Path(name).name != name for name in names):
         what = f"names {missing[0]}, which is not there" if missing else "names no files beside it"

@@ -37,6 +37,11 @@ def test_what_figures_draw_has_a_label(study):
     assert conditions_of(study) - LABELS.keys() == set()
 
 
+@pytest.mark.parametrize("study", STUDIES)
+def test_what_figures_draw_of_a_checkpoint_or_a_table_has_a_label(study):
+    assert set(params_of(study).study.matrices) - LABELS.keys() == set()
+
+
 def test_labels_are_short_and_no_two_conditions_are_called_alike():
     conditions = [LABELS[name] for name in params_of("default").conditions if name in LABELS]
     assert len(set(conditions)) == len(conditions) > 60

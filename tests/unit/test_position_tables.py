@@ -19,6 +19,7 @@ from posenc.artifacts.files import (
     write_checksums,
 )
 from posenc.artifacts.numbers import NotRun, Number
+from posenc.config.labels import display
 from posenc.drawing.section import Figure
 from posenc.figures import position_maps, position_regression
 from posenc.measurements.of_tables import Job
@@ -335,7 +336,7 @@ def test_maps_show_the_measured_values(results):
         np.testing.assert_array_equal(values, entry["spectra"]["amplitude"])
         assert axes.get_yscale() == "log" and axes.get_ylim()[1] >= 0.5
     labels = {text.get_text() for text in texts(figure)}
-    assert {"cycles / token", "period (tokens)", "cosine", "sinusoid"} <= labels
+    assert {"cycles / token", "period (tokens)", "cosine", display("sinusoid")} <= labels
 
 
 def test_points_are_the_errors_and_bars_their_deviations(results):
@@ -352,7 +353,7 @@ def test_points_are_the_errors_and_bars_their_deviations(results):
                 half = (segment[1][0] - segment[0][0]) / 2
                 assert half == pytest.approx(error["sd"], abs=1e-9)
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    assert names == ["encoder", "padded", "sinusoid", "gaussian", "a file"]
+    assert names == ["encoder", "padded", display("sinusoid"), display("gaussian"), "a file"]
 
 
 @pytest.mark.parametrize("draw", [position_maps.draw, position_regression.draw])

@@ -335,7 +335,7 @@ def test_maps_show_the_measured_values(results):
         values = axes.collections[0].get_array().data
         np.testing.assert_array_equal(values, entry["spectra"]["amplitude"])
         assert axes.get_yscale() == "log" and axes.get_ylim()[1] >= 0.5
-    labels = {text.get_text() for text in texts(figure)}
+    labels = {text.get_text().replace("\n", " ") for text in texts(figure)}
     assert {"cycles / token", "period (tokens)", "cosine", display("sinusoid")} <= labels
 
 

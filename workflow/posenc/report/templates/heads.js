@@ -13,6 +13,8 @@
   let models = null;
   // The head that is shown where none is chosen.
   let clearest = null;
+  // The mask that a reader chose.
+  let picked = "";
   // What is shown now: model, data set, scores without positions, and patterns by their grid's id.
   let chosen = null;
 
@@ -286,7 +288,7 @@
     for (const said of all("#heads .said")) said.textContent = t("Point at a cell, or move to it with the arrow keys.");
     offsets(layer * model.heads + head);
     const before = profile_of.value;
-    offer(profile_of, dataset.masks.map((own) => own.condition), before);
+    offer(profile_of, dataset.masks.map((own) => own.condition), picked);
     for (const [index, own] of dataset.masks.entries()) profile_of.options[index].text = own.title;
     if (profile_of.value !== before || !before) start();
     for (const name of all(".of-head")) {
@@ -303,7 +305,7 @@
     shared.remember();
   });
   one("#mask-choices").addEventListener("submit", (event) => event.preventDefault());
-  profile_of.addEventListener("change", () => { start(); mask(); });
+  profile_of.addEventListener("change", () => { picked = profile_of.value; start(); mask(); });
   slider.addEventListener("input", mask);
   const section = one("#heads");
   const on_cell = (act) => (event) => {

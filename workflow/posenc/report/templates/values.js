@@ -112,7 +112,7 @@
     draw(plate.querySelector(".drawing"));
     hide();
     const hole = document.createElement("div");
-    hole.style.height = `${plate.offsetHeight}px`;
+    hole.style.height = `${plate.getBoundingClientRect().height}px`;
     plate.replaceWith(hole);
     room.replaceChildren(plate);
     large.append(tip);

@@ -26,7 +26,7 @@ from posenc.models.load import load as load_network
 from posenc.models.references import WEIGHTS
 from posenc.models.refusals import told
 from posenc.models.section import Reading
-from posenc.models.tokenizers import TEXTS, fitted_tokenizer, held_tokenizer, read_tokenizer
+from posenc.models.tokenizers import fitted_tokenizer, held_tokenizer, read_tokenizer
 from posenc.study.explain import suggestion
 from posenc.study.params import Params
 from posenc.study.params import load as load_params

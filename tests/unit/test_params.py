@@ -156,7 +156,7 @@ def test_the_characters_that_are_refused_are_those_of_unicode_s_classes():
     for character in map(chr, range(sys.maxunicode + 1)):
         steers = unicodedata.bidirectional(character) in embeddings
         steers |= unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
-        assert steers == bool(list(unprintable(character, "title"))), f"U+{ord(character):04X}"
+        assert steers == bool(list(unprintable(character, ("title",)))), f"U+{ord(character):04X}"
 
 
 @pytest.mark.parametrize(

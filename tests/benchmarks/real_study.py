@@ -184,6 +184,8 @@ def a_project(folder: Path, hub: Path, address: str) -> Project:
     yaml.default_flow_style = False
     with (folder / "params.yaml").open("w") as file:
         yaml.dump(raw, file)
+    for study in (folder / "studies").iterdir():
+        study.unlink()  # params.yaml has all that it says
     project.environment |= {
         "HF_HOME": str(hub), "HF_HUB_CACHE": str(hub / "hub"), "HF_HUB_OFFLINE": "1",
         "HF_DATASETS_CACHE": str(hub / "datasets"), "no_proxy": "127.0.0.1",

@@ -339,7 +339,7 @@ def test_switching_the_study_changes_one_line(tmp_path):
     ]
     assert differing == [("study: default", "study: real")]
     with pytest.raises(
-        ParamsError, match=r"study: is 'huge', which .*; known: default, headline, local"
+        ParamsError, match=r"there is no study 'huge'; known: default, headline, local"
     ):
         activate(path, "huge")
     with pytest.raises(ParamsError, match="; did you mean 'real'"):

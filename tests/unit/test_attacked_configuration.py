@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from posenc.artifacts.files import ArtifactError, sha256_file
-from posenc.cli import app
+from posenc.cli import app, results
 from posenc.config.yaml_file import YamlError, YamlFile
 from posenc.study import writing
 from posenc.study.layers import Layers
@@ -323,6 +324,17 @@ def test_an_argument_is_not_looked_for_in_the_file(small):
     assert done.output.startswith("error: there is no study 'nope'; known: ")
     planned = CliRunner().invoke(app, ["plan", "headline"])
     assert planned.output.startswith("error: 'headline' is a study: `posenc study headline` makes")
+
+
+def test_a_plan_of_a_file_that_nothing_makes_is_a_line(small, monkeypatch):
+    said = "Building DAG of jobs...\nMissingRuleException:\nNo rule to produce nope (if you use\n"
+    done = subprocess.CompletedProcess([], 1, said, "Using profile.\n")
+    monkeypatch.setattr(results, "run", lambda *_, **__: done)
+    planned = CliRunner().invoke(app, ["plan", "nope"])
+    assert planned.exit_code == 1 and planned.output.splitlines()[-1:] == [
+        "error: the study has no nope: name files of it, or none for all"
+    ]
+    assert "MissingRule" not in planned.output
 
 
 def test_what_does_not_fit_a_measurement_is_said_in_plain_words(small):

@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 
 def _dry_run(*targets: str) -> str:
     result = run("snakemake", "--cores", "1", "--dry-run", "--", *targets, quiet=True)
-    if "MissingRuleException" in result.stderr:
+    said = result.stdout + result.stderr
+    if "MissingRuleException" in said:
         stop(f"the study has no {' or '.join(targets)}: name files of it, or none for all")
     if result.returncode:
-        stop(f"snakemake cannot plan the study:\n{result.stdout}{result.stderr}")
-    return result.stdout + result.stderr
+        stop(f"snakemake cannot plan the study:\n{said}")
+    return said
 
 
 def _nothing_to_do() -> bool:

@@ -235,10 +235,9 @@ class Params(Section):
                 for name in names:
                     other = seen.setdefault(display(name), name)
                     if other != name:
-                        own = next(part for part in (name, other) if part in labels)
                         raise ValueError(
-                            f"{where}.{own}: the {kind} {other} and {name} are both shown as "
-                            f"{display(name)!r}: give one of them another label"
+                            f"{where}.{name if name in labels else other}: the {kind} {other} and "
+                            f"{name} are both shown as {display(name)!r}: give one another label"
                         )
 
     def _check_experiment(self, where: str, study: Study, kind: str) -> None:
@@ -395,11 +394,8 @@ def _active(name: Any, studies: Mapping[str, Any], at: str | None) -> Any:
     if isinstance(name, str) and name in studies:
         return studies[name]
     if isinstance(name, str):
-        what = (
-            f"{at}: study: is {name!r}, which is not one of studies"
-            if at
-            else (f"there is no study {name!r}")
-        )
+        of_file = f"{at}: study: is {name!r}, which is not one of studies"
+        what = of_file if at else f"there is no study {name!r}"
         raise ParamsError(f"{what}{suggestion(name, studies)}")
     meant = name.get("name") if isinstance(name, dict) else None
     meant = meant or next((key for key, study in studies.items() if study == name), "NAME")

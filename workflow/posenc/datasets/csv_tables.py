@@ -47,7 +47,7 @@ def kind_of(sample: str, is_whole: bool, named: Collection[str]) -> str | None:
     alone = {*ALONE, *(name.casefold() for name in named)}
     likely, lone = [], None
     for kind, delimiter in KINDS.items():
-        records, is_sound = _records(sample, delimiter, is_whole)
+        records, is_sound, goes_on = _records(sample, delimiter, is_whole)
         if not records:
             continue
         header = [name.strip().casefold() for name in records[0]]
@@ -59,24 +59,26 @@ def kind_of(sample: str, is_whole: bool, named: Collection[str]) -> str | None:
             lone = lone or CSV
             if is_sound and lengths == {1}:
                 return kind
-        if is_sound and len(records) > 1 < len(header) and len(lengths) == 1 and _names(records[0]):
+        is_even = len(lengths) == 1 < len(header) and len(records) + goes_on > 1
+        if is_sound and is_even and _names(records[0]):
             likely.append((len(header), kind))
     return max(likely)[1] if likely and not lone else lone
 
 
-def _records(sample: str, delimiter: str, is_whole: bool) -> tuple[list[list[str]], bool]:
-    """Records of the beginning of a text, and whether they are sound as far as it goes."""
+def _records(sample: str, delimiter: str, is_whole: bool) -> tuple[list[list[str]], bool, bool]:
+    """Records that end within a sample; are they sound, and does one more go on behind it?"""
     reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, strict=True)
     records: list[list[str]] = []
-    is_sound = True
+    is_sound, goes_on = True, False
     try:
         records += (record for record in reader)
     except csv.Error:
-        # A quoted field may go on behind the end of the sample.
-        is_sound = not is_whole and reader.line_num >= sample.count("\n")
-    if not is_whole:
-        records = records[:-1]
-    return [record for record in records if record], is_sound
+        # A quoted field may go on behind the end of the sample; its record is not among them.
+        is_sound = goes_on = not is_whole and reader.line_num >= sample.count("\n")
+    else:
+        if records and not is_whole:
+            goes_on = len(records.pop()) == len(next(filter(None, records), []))
+    return [record for record in records if record], is_sound, goes_on
 
 
 def _names(header: list[str]) -> bool:

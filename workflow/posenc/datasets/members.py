@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
 from posenc.datasets.raw_file import RawFile
-from posenc.datasets.streams import TAR, ZIP, Stream, opened
+from posenc.datasets.streams import NO_FILE, TAR, ZIP, Stream, opened
 
 HEADER_BYTES = 1 << 20
 """What may lie between two files of a tar archive."""
@@ -76,6 +76,7 @@ def members(raw: RawFile) -> Iterator[Member]:
     """
     for member in _of_folder(raw) if raw.path.is_dir() else _of_archive(raw):
         if not raw.is_junk(member.name):
+            _check_name(raw, member.name)
             yield member
 
 
@@ -85,7 +86,7 @@ def plain_files(folder: RawFile) -> list[str]:
     Raises
     ------
     DatasetError
-        If there is a symbolic link in it.
+        If there is a symbolic link in it, a pipe, or a name that is not UTF-8.
     """
     names = []
     for path in folder.path.rglob("*"):
@@ -95,9 +96,22 @@ def plain_files(folder: RawFile) -> list[str]:
                 f"{name} is a symbolic link, and a folder of texts holds plain files",
                 "put what it leads to in its place, or remove it",
             )
-        if path.is_file() and not folder.is_junk(name):
-            names.append(name)
+        if path.is_dir() or folder.is_junk(name):
+            continue
+        _check_name(folder, name)
+        if not path.is_file():
+            raise folder.fault(f"{name} {NO_FILE}", "remove it")
+        names.append(name)
     return sorted(names, key=str.encode)
+
+
+def _check_name(raw: RawFile, name: str) -> None:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise raw.fault(
+            f"holds a file with the name {ascii(name)}, which is not UTF-8", "rename it"
+        ) from None
 
 
 def _of_folder(raw: RawFile) -> Iterator[Member]:
@@ -137,10 +151,29 @@ class _Bounded:
         return content
 
 
+class _Header(tarfile.TarInfo):
+    """A header; where none is, an archive is damaged, unless zeros say that it ends.
+
+    ``tarfile`` takes what is no header, and the end of the file, for the end of the archive.
+    """
+
+    @classmethod
+    def fromtarfile(cls, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        try:
+            return super().fromtarfile(archive)
+        except tarfile.HeaderError as error:
+            # Typeshed lacks it, as it is not documented.
+            if isinstance(error, tarfile.EOFHeaderError):  # type: ignore[attr-defined]
+                raise
+            raise tarfile.ReadError(
+                f"neither a file nor the end of the archive is at byte {archive.offset:,}: {error}"
+            ) from error
+
+
 def _of_tar(raw: RawFile, stream: Stream) -> Iterator[Member]:
     bounded = _Bounded(raw, stream.file)
     # Python's own stream mode for gzip neither checks the CRC nor minds a missing end.
-    with tarfile.open(fileobj=cast(BinaryIO, bounded), mode="r|") as archive:
+    with tarfile.open(fileobj=cast(BinaryIO, bounded), mode="r|", tarinfo=_Header) as archive:
         for header in archive:
             # A list of all headers is as large as the texts.
             archive.members.clear()  # type: ignore[attr-defined]
@@ -150,8 +183,10 @@ def _of_tar(raw: RawFile, stream: Stream) -> Iterator[Member]:
             read = functools.partial(_read, raw, archive.extractfile, header)
             yield Member(header.name.removeprefix("./"), header.size, kind, read)
         bounded.allowed = math.inf
-        while bounded.read(1 << 20):
-            pass
+        # Also to the end of what it is compressed by, which has a checksum.
+        while rest := archive.fileobj.read(1 << 20):
+            if rest.strip(b"\0"):
+                raise raw.fault("holds more behind its end, which is not read", "make it again")
 
 
 def _read(raw: RawFile, extract: Callable[[Any], Any], header: Any) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from posenc.datasets.errors import check_once, shown
 from posenc.datasets.raw_file import RawFile
-from posenc.datasets.rows import SPLIT, Row, Table
+from posenc.datasets.rows import SPLIT, Row, Table, unknown_split
 from posenc.datasets.streams import PARQUET, opened
 
 if TYPE_CHECKING:
@@ -93,7 +93,11 @@ def _in_order(
     if SPLIT not in table.column_names:
         yield range(1, len(table) + 1), table
         return
-    named = np.array(table[SPLIT].to_pylist(), dtype=object)  # [rows]
+    values = table[SPLIT].to_pylist()
+    for number, value in enumerate(values, start=1):
+        if not isinstance(value, str | None):
+            raise unknown_split(raw, f"row {number}", value, splits)
+    named = np.array(values, dtype=object)  # [rows]
     originals: dict[Any, Any] = {}
     for name in dict.fromkeys(named.tolist()):
         known = aliases.get(name, name)

@@ -151,7 +151,10 @@ def split_of(
         return default
     split = aliases.get(named, named) if isinstance(named, str) else named
     if split not in splits:
-        raise raw.fault(
-            f"{row.where} has the split {shown(named)}, and the format has {', '.join(splits)}"
-        )
+        raise unknown_split(raw, row.where, named, splits)
     return split
+
+
+def unknown_split(raw: RawFile, where: str, named: Any, splits: Collection[str]) -> DatasetError:
+    """The error of a row that names a split which the format does not have."""
+    return raw.fault(f"{where} has the split {shown(named)}, and the format has {', '.join(splits)}")

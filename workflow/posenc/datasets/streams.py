@@ -39,6 +39,7 @@ OTHERS = {
 }
 """By the first bytes of a file: what it is, of what is not read."""
 TAR_MAGIC = slice(257, 262)
+NO_FILE = "is no file, but a pipe or the like"
 NESTED = 2
 """How often a file may be compressed."""
 
@@ -79,6 +80,8 @@ def opened(raw: RawFile) -> Iterator[Stream]:
     DatasetError
         If it is truncated or corrupt, also while it is read, or is what nothing here reads.
     """
+    if raw.path.exists() and not raw.path.is_file():
+        raise raw.fault(NO_FILE, "save what it gives, and name that file")
     with raw.reading(), contextlib.ExitStack() as stack:
         file = _buffered(stack.enter_context(open(raw.path, "rb", 0)))
         compressions: list[str] = []
@@ -118,7 +121,7 @@ def _of_start(kinds: dict[bytes, str], head: bytes) -> str:
 def _unpacked(file: io.BufferedReader, compression: str) -> io.BufferedReader:
     if compression == "gzip":
         # Unlike that of PyArrow, it compares the checksum at the end.
-        return _buffered(gzip.GzipFile(fileobj=file))
+        return _buffered(gzip.GzipFile(fileobj=file, mode="rb"))
     import pyarrow as pa
 
-    return _buffered(pa.CompressedInputStream(pa.PythonFile(file), "zstd"))
+    return _buffered(pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd"))

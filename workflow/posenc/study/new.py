@@ -149,6 +149,8 @@ def looked_at(text: Path, column: str | None) -> Look:
     """
     if not text.exists():
         raise StudyError(f"there is no file {text}")
+    if not str(text).isprintable():
+        raise StudyError(f"the name {ascii(str(text))} is not UTF-8 or not printable: rename it")
     return look(text, column)
 
 

@@ -220,3 +220,9 @@ def test_hidden_files_of_a_folder_are_refused(tmp_path):
 @pytest.mark.parametrize("pack", [_tar, _zip])
 def test_a_name_that_an_archive_has_twice_is_refused(tmp_path, pack):
     assert "a.txt twice" in _refusal(_written(tmp_path, "t", pack("a.txt", "b.txt", "a.txt")))
+
+
+def test_names_that_only_begin_like_splits_are_none(tmp_path):
+    for name in ("testimony.txt", "trains.txt", "valley.txt", "train-1.txt", "train-2.txt"):
+        _written(tmp_path, name, "a text")
+    assert look(tmp_path).documents.total() == 5

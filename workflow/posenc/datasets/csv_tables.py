@@ -16,7 +16,12 @@ from posenc.datasets.rows import EMPTY_ROWS, Row
 from posenc.datasets.text_files import LINE_BYTES, checked, lines_of
 
 CSV = "CSV"
-KINDS = {CSV: ",", "tab-separated values": "\t", "CSV with semicolons": ";"}
+KINDS = {
+    CSV: ",",
+    "tab-separated values": "\t",
+    "CSV with semicolons": ";",
+    "values separated by bars": "|",
+}
 """What separates the fields of each kind of table."""
 ALONE = ("text", "review", "question")
 """A first line that is such a word is the header of a table with one column."""

@@ -77,7 +77,7 @@ def _lines(raw: RawFile) -> Iterator[Row]:
         where = f"line {number}"
         checked(raw, where, line)
         try:
-            value = _DECODER.decode(line)
+            value = _DECODER.decode(line.rstrip())
         except (ValueError, RecursionError) as error:
             if is_first:
                 _refuse_one_object(raw)

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from posenc.datasets import section, streams
 from posenc.datasets.imdb import check_size
 from posenc.datasets.members import kind_of, members
 from posenc.datasets.raw_file import RawFile
-from posenc.datasets.rows import PLAIN, TEXT, split_of, text_column, text_of
-from posenc.datasets.tables import table_of, text_kind
+from posenc.datasets.rows import PLAIN, SPLIT, TEXT, split_of, text_column, text_of
+from posenc.datasets.tables import check_start, table_of, text_kind
 from posenc.datasets.text_files import LINE_BYTES, SAVE, checked, encoding_of
 
 SPLITS = section.SPLITS["text"]
 DEFAULT = "test"
 """The split of a document that names none."""
+_SPLIT_NAME = re.compile(
+    r"(train(ing)?|test(ing)?|val(id(ation)?)?|dev|unsup(ervised)?)"
+    r"([-_.]?\d+(-of-\d+)?)?(\.\w+)*",
+    re.IGNORECASE,
+)
+"""Names of folders and files that are those of a split, as the hub gives them."""
 
 
 def parse(file: RawFile | Path, column: str | None = None) -> Iterator[dict[str, Any]]:
@@ -62,6 +69,8 @@ def _of_table(raw: RawFile, column: str | None) -> Iterator[dict[str, Any]]:
 def _of_folder(raw: RawFile, column: str | None) -> Iterator[dict[str, Any]]:
     """The texts of a folder or archive, or the rows of all tables if it is tables that it holds."""
     first: tuple[str, str] | None = None
+    names: set[str] = set()
+    splits: dict[str, str] = {}
     size = 0
     for member in members(raw):
         if member.kind == "a folder":
@@ -69,6 +78,11 @@ def _of_folder(raw: RawFile, column: str | None) -> Iterator[dict[str, Any]]:
         name, size = member.name, size + member.size
         if member.kind:
             raise raw.fault(f"{name} is {member.kind}, and a folder of texts holds plain files")
+        if name in names:
+            raise raw.fault(f"holds {name} twice", "make the archive again")
+        names.add(name)
+        if any(part.startswith(".") for part in PurePosixPath(name).parts):
+            raise raw.fault(f"{name} is hidden, and a folder of texts holds none", "remove it")
         # A table is longer than a text may be, which is looked at below.
         check_size(raw, name, 0, size)
         content = member.read()
@@ -80,8 +94,9 @@ def _of_folder(raw: RawFile, column: str | None) -> Iterator[dict[str, Any]]:
                 "put texts and tables into folders of their own",
             )
         if kind != PLAIN:
-            yield from _of_member(raw, name, content, column)
+            yield from _of_member(raw, name, content, column, splits)
         elif column is None:
+            _check_split(raw, name, splits)
             yield {"split": DEFAULT, "text": _document(raw, name, content), "file": name}
         else:
             raise raw.fault(f"has no table, and column: names {column!r}", "leave out column:")
@@ -94,7 +109,10 @@ def _kind_of(raw: RawFile, name: str, content: bytes, column: str | None) -> str
         codec, _ = encoding_of(content)
         sample = content[: streams.HEAD_BYTES]
         text = sample.decode(codec, errors="ignore")
-        return text_kind(text, len(sample) == len(content), () if column is None else (column,))
+        is_whole, named = len(sample) == len(content), () if column is None else (column,)
+        kind = text_kind(text, is_whole, named)
+        check_start(raw, kind, text, is_whole, named, name)
+        return kind
     if kind != streams.PARQUET:
         raise raw.fault(f"{name} is {kind}, and a folder holds plain text, or tables")
     return kind
@@ -104,14 +122,38 @@ def _said(kind: str) -> str:
     return kind if kind == PLAIN else f"a table ({kind})"
 
 
+def _check_split(raw: RawFile, name: str, splits: dict[str, str]) -> None:
+    """Refuse files that are called as several splits where none says of which one it is.
+
+    Parameters
+    ----------
+    raw, name
+        The folder or archive, and a file of it.
+    splits
+        By the first letters of the splits of the files up to it, the first file of each.
+    """
+    for part in PurePosixPath(name).parts:
+        if match := _SPLIT_NAME.fullmatch(part):
+            splits.setdefault(match[1][:3].lower(), name)
+    if len(splits) > 1:
+        one, other = splits.values()
+        raise raw.fault(
+            f"{one} and {other} are called as two splits, and without a column {SPLIT!r} all are "
+            f"read as {DEFAULT}",
+            "name the file or folder of one split, or write tables with that column",
+        )
+
+
 def _of_member(
-    raw: RawFile, name: str, content: bytes, column: str | None
+    raw: RawFile, name: str, content: bytes, column: str | None, splits: dict[str, str]
 ) -> Iterator[dict[str, Any]]:
     """The rows of a table in a folder or archive."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "table")
         path.write_bytes(content)
         table = dataclasses.replace(raw, path=path, name=f"{raw}/{name}")
+        if SPLIT not in table_of(table, SPLITS).columns:
+            _check_split(raw, name, splits)
         for document in _of_table(table, column):
             yield {**document, "file": name}
 

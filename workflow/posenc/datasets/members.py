@@ -27,8 +27,8 @@ KINDS = {
     tarfile.FIFOTYPE: "a named pipe",
 }
 """What an archive can hold beside files."""
-OFFICE = "[Content_Types].xml"
-"""In each document of Office Open XML, which is a ZIP archive."""
+OFFICE = {"[Content_Types].xml", "mimetype", "META-INF/container.xml"}
+"""In documents of Office Open XML, OpenDocument and EPUB, which are ZIP archives."""
 
 
 @dataclass
@@ -198,7 +198,7 @@ def _of_zip(raw: RawFile, stream: Stream) -> Iterator[Member]:
     file = io.BytesIO(stream.file.read()) if stream.compression else stream.file
     with zipfile.ZipFile(file) as archive:
         headers = archive.infolist()
-        if any(header.filename == OFFICE for header in headers):
+        if any(header.filename in OFFICE for header in headers):
             raise raw.fault(
                 "is a document of an office program, which is not read",
                 "save it as text or CSV in UTF-8",

@@ -43,6 +43,8 @@ class Table:
         Those that can only hold text, where the file says so.
     read
         Yields the rows, with the columns that are asked for and perhaps others.
+    has_names
+        Whether its first line must name the columns.
     """
 
     kind: str
@@ -50,6 +52,7 @@ class Table:
     columns: tuple[str, ...]
     texts: tuple[str, ...]
     read: Callable[[Collection[str]], Iterator[Row]]
+    has_names: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -88,17 +91,42 @@ def text_column(raw: RawFile, table: Table, column: str | None, known: Collectio
             f"{raw} is plain text with a document per line, and column: names {column!r}: leave "
             f"out column:, or name a table"
         )
+    check_split(raw, table, column)
     candidates = [column] if column is not None else known
     present = [name for name in candidates if name in table.columns]
     if column is None and not present and len(table.texts) == 1:
         return table.texts[0]
     if not present:
         wanted = " or ".join(map(repr, candidates))
+        row = "if that is a row, write the names of the columns above it; if not, "
         raise DatasetError(
-            f"{raw} has no column {wanted} (it has {listed(table.columns)}): name the one with "
-            f"the text as column: in params.yaml, or as --column of `posenc new`"
+            f"{raw} has no column {wanted} (it has {listed(table.columns)}): "
+            f"{row if table.has_names else ''}name the one with the text as column: in "
+            f"params.yaml, or as --column of `posenc new`"
         )
     return present[0]
+
+
+def check_split(raw: RawFile, table: Table, column: str | None = None) -> None:
+    """Refuse a column of splits in another spelling, whose rows would all be of one split.
+
+    Parameters
+    ----------
+    raw, table
+        The file.
+    column
+        The one that the user names as that of the texts, if any.
+
+    Raises
+    ------
+    DatasetError
+        If there is one.
+    """
+    for name in table.columns:
+        if name.strip().casefold() == SPLIT not in table.columns and name != column:
+            raise DatasetError(
+                f"{raw} has a column {name!r}, which is read as {SPLIT!r}: rename it"
+            )
 
 
 def text_of(raw: RawFile, row: Row, column: str) -> str:
@@ -157,4 +185,6 @@ def split_of(
 
 def unknown_split(raw: RawFile, where: str, named: Any, splits: Collection[str]) -> DatasetError:
     """The error of a row that names a split which the format does not have."""
-    return raw.fault(f"{where} has the split {shown(named)}, and the format has {', '.join(splits)}")
+    return raw.fault(
+        f"{where} has the split {shown(named)}, and the format has {', '.join(splits)}"
+    )

@@ -13,7 +13,12 @@ from posenc.datasets.raw_file import RawFile
 
 HEAD_BYTES = 1 << 16
 """How much of a file is looked at."""
-COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+COMPRESSIONS = {
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    # Frames that are skipped may come before the first one.
+    **{bytes([0x50 + number]) + b"\x2a\x4d\x18": "zstd" for number in range(16)},
+}
 """By the first bytes of a file: how it is compressed (RFC 1952, RFC 8878)."""
 PARQUET, TAR, ZIP, TEXT = "Parquet", "tar", "ZIP", "text"
 KINDS = {b"PAR1": PARQUET, b"PK\x03\x04": ZIP, b"PK\x05\x06": ZIP}

@@ -5,6 +5,7 @@ What a file is follows from its contents, and not from its name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 
 from posenc.datasets import csv_tables, json_tables, parquet
@@ -54,7 +55,9 @@ def table_of(
         )
     check_head(raw, head)
     codec, encoding = encoding_of(head)
-    kind = text_kind(head.decode(codec, errors="ignore"), is_whole, named)
+    sample = head.decode(codec, errors="ignore")
+    kind = text_kind(sample, is_whole, named)
+    check_start(raw, kind, sample, is_whole, named)
     if kind in json_tables.KINDS:
         read = json_tables.rows_of(raw, kind)
         return Table(kind, encoding, json_tables.columns_of(read(())), (), read)
@@ -63,7 +66,7 @@ def table_of(
     kind = csv_tables.CSV if kind == PLAIN else kind
     delimiter = csv_tables.KINDS[kind]
     columns = csv_tables.columns_of(raw, delimiter)
-    return Table(kind, encoding, columns, (), csv_tables.rows_of(raw, delimiter))
+    return Table(kind, encoding, columns, (), csv_tables.rows_of(raw, delimiter), True)
 
 
 def text_kind(sample: str, is_whole: bool, named: Collection[str] = ()) -> str:
@@ -77,6 +80,41 @@ def text_kind(sample: str, is_whole: bool, named: Collection[str] = ()) -> str:
         Columns that the user names.
     """
     return json_tables.kind_of(sample) or csv_tables.kind_of(sample, is_whole, named) or PLAIN
+
+
+def check_start(
+    raw: RawFile, kind: str, sample: str, is_whole: bool, named: Collection[str], where: str = ""
+) -> None:
+    """Refuse a table below a line that is no part of it: a comment, or Excel's ``sep=;``.
+
+    Parameters
+    ----------
+    raw
+        The file, or the folder that it is in.
+    kind
+        What the text is as a whole.
+    sample, is_whole, named
+        As :func:`text_kind`.
+    where
+        The name of a file in a folder, for messages.
+
+    Raises
+    ------
+    DatasetError
+        If it begins so.
+    """
+    place = f"{where}, line" if where else "line"
+    if re.match(r"\ufeff?sep=.?\r?\n", sample):
+        raise raw.fault(f"{place} 1 says to Excel what separates fields", "remove it")
+    comments = re.match(r"\ufeff?(#.*\n)+", sample)
+    if kind != PLAIN or comments is None:
+        return
+    below = text_kind(sample[comments.end() :], is_whole, named)
+    if below != PLAIN:
+        raise raw.fault(
+            f"{place} {comments[0].count(chr(10)) + 1} begins a table ({below}), below a comment",
+            "remove the comment",
+        )
 
 
 def _plain(raw: RawFile) -> Iterator[Row]:

@@ -10,7 +10,7 @@ from typing import Any
 from posenc.datasets import csv_tables
 from posenc.datasets.errors import DatasetError, listed, shown
 from posenc.datasets.raw_file import RawFile
-from posenc.datasets.rows import Row, Table, split_of, text_of
+from posenc.datasets.rows import Row, Table, check_split, split_of, text_of
 from posenc.datasets.tables import table_of
 
 SPLIT = "validation"
@@ -73,6 +73,7 @@ def columns_of(raw: RawFile, table: Table) -> dict[str, str]:
     DatasetError
         If none holds questions, or one has a known name in another spelling.
     """
+    check_split(raw, table)
     names = COLUMNS
     if table.kind in csv_tables.KINDS:
         _check_names(raw, table.columns)

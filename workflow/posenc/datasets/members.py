@@ -10,7 +10,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Self, cast
 
 from posenc.datasets.raw_file import RawFile
 from posenc.datasets.streams import NO_FILE, TAR, ZIP, Stream, opened
@@ -110,7 +110,7 @@ def _check_name(raw: RawFile, name: str) -> None:
         name.encode()
     except UnicodeEncodeError:
         raise raw.fault(
-            f"holds a file with the name {ascii(name)}, which is not UTF-8", "rename it"
+            f"holds a file with the name {name!a}, which is not UTF-8", "rename it"
         ) from None
 
 
@@ -158,7 +158,7 @@ class _Header(tarfile.TarInfo):
     """
 
     @classmethod
-    def fromtarfile(cls, archive: tarfile.TarFile) -> tarfile.TarInfo:
+    def fromtarfile(cls, archive: tarfile.TarFile) -> Self:
         try:
             return super().fromtarfile(archive)
         except tarfile.HeaderError as error:

@@ -149,8 +149,10 @@ def looked_at(text: Path, column: str | None) -> Look:
     """
     if not text.exists():
         raise StudyError(f"there is no file {text}")
-    if not str(text).isprintable():
-        raise StudyError(f"the name {ascii(str(text))} is not UTF-8 or not printable: rename it")
+    try:
+        str(text).encode()
+    except UnicodeEncodeError:
+        raise StudyError(f"the name {str(text)!a} is not UTF-8: rename it") from None
     return look(text, column)
 
 

@@ -28,6 +28,8 @@ DATASET = """\
     text: {{line_breaks: {line_breaks}, normalization: none}}
     evaluation: {{split: {split}, documents: {documents}, seed: 0}}
 """
+OF_THIS_COMMAND = ("/dev/std", "/dev/fd/", "/proc/")
+"""Names of what a command is given begin so; no run finds it again."""
 MOST_DOCUMENTS = 1000
 """That a study begins with: more take long, and its file says how many."""
 STUDY = """\
@@ -143,12 +145,14 @@ def looked_at(text: Path, column: str | None) -> Look:
     Raises
     ------
     StudyError
-        If it is not there.
+        If it is not there, will be gone later, or has a name that is not UTF-8.
     DatasetError
         If it cannot be read.
     """
     if not text.exists():
         raise StudyError(f"there is no file {text}")
+    if str(text.absolute()).startswith(OF_THIS_COMMAND):
+        raise StudyError(f"{text} is gone after this command: save it as a file, and name that")
     try:
         str(text).encode()
     except UnicodeEncodeError:

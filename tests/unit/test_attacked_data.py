@@ -104,9 +104,11 @@ def test_a_pipe_is_no_file(tmp_path):
 
 
 def test_standard_input_is_no_text_of_a_study(tmp_path):
-    with _written(tmp_path, "t.txt", "one\ntwo\n").open() as file:
-        with pytest.raises(StudyError, match="save it as a file"):
-            looked_at(Path(f"/dev/fd/{file.fileno()}"), None)
+    with (
+        _written(tmp_path, "t.txt", "one\ntwo\n").open() as file,
+        pytest.raises(StudyError, match="save it as a file"),
+    ):
+        looked_at(Path(f"/dev/fd/{file.fileno()}"), None)
 
 
 def test_a_pipe_in_a_folder_is_not_passed_over(tmp_path):

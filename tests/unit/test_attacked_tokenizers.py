@@ -93,13 +93,13 @@ def test_a_bare_tokenizer_of_an_encoder_has_the_library_s_special_tokens(tmp_pat
 def test_split_special_tokens_are_refused_in_a_folder_and_in_memory(tmp_path):
     said = options(split_special_tokens=True)
     folder = saved(tmp_path, "llama", byte_level(*SPECIAL), tokenizer_config=said)
-    with pytest.raises(ModelError, match="mine: .*set split_special_tokens to false"):
+    with pytest.raises(ModelError, match=r"mine: .*set split_special_tokens to false"):
         read_tokenizer("mine", folder)
-    with pytest.raises(ModelError, match="held: .*set split_special_tokens to false"):
+    with pytest.raises(ModelError, match=r"held: .*set split_special_tokens to false"):
         held_tokenizer("held", library_s(folder))
     own = byte_level(*SPECIAL)
     own.encode_special_tokens = True
-    with pytest.raises(ModelError, match="held: .*set split_special_tokens to false"):
+    with pytest.raises(ModelError, match=r"held: .*set split_special_tokens to false"):
         held_tokenizer("held", own)
 
 

@@ -158,7 +158,7 @@ def check_tensors(folder: Path, family: str | None = None) -> PretrainedConfig:
                 made = "train it with a lower learning_rate, or name other weights in params.yaml"
                 raise ArtifactError(
                     f"{place}: the tensor {key!r} is not finite: it holds NaN or infinity; "
-                    f"{made if is_made_here(place) else 'no run of it means anything: take others'}"
+                    f"{made if is_made_here(place) else 'take other weights'}"
                 )
     return config
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -66,8 +67,8 @@ def _fault(folder: Path, family: str | None, error: Exception) -> ArtifactError:
     if _culprit(read_mapping(folder / CONFIG), error) is not None:
         return not_a_configuration(folder, family, error)
     return ArtifactError(
-        f"{folder} is not read by the library ({reason_of(error)}): check its files, or download "
-        f"it again"
+        f"{folder} cannot be read ({reason_of(error)}): if transformers reads it, models of this "
+        f"kind are not run here; if not, download it again"
     )
 
 
@@ -105,7 +106,7 @@ def _is_whole(raw: Mapping[str, Any]) -> bool:
     from posenc.architectures import classes
 
     try:
-        config = classes.config_of(raw)
+        config = classes.config_of(copy.deepcopy(raw))  # the library edits what it is given
         made_by, options = classes.class_of(config, raw)
         limits = classes.positions_of(config), classes.window_of(config)
         if min((limit for limit in limits if limit is not None), default=1) < 1:

@@ -64,7 +64,7 @@ def read_tokenizer(key: str, folder: Path) -> Tokenizer:
     if not files and not any((folder / name).is_file() for name in TABLES):
         raise ModelError(f"{key}: its folder has no {TOKENIZER}, nor vocab.json with merges.txt")
     raw = _own(key, folder, files) if files and not (folder / CONFIG).is_file() else None
-    return _fast(key, _library(key, folder)) if raw is None else raw
+    return _fast(key, _library(key, folder), _way_out(folder)) if raw is None else raw
 
 
 def held_tokenizer(key: str, tokenizer: Any) -> Tokenizer:
@@ -81,7 +81,7 @@ def held_tokenizer(key: str, tokenizer: Any) -> Tokenizer:
     from transformers import PreTrainedTokenizerBase
 
     if isinstance(tokenizer, PreTrainedTokenizerBase):
-        return _fast(key, tokenizer)
+        return _fast(key, tokenizer, _ANEW)
     if not isinstance(tokenizer, Tokenizer):
         raise TypeError(
             f"tokenizer is {tokenizer!r}: give AutoTokenizer.from_pretrained(...), or a Tokenizer "
@@ -91,34 +91,35 @@ def held_tokenizer(key: str, tokenizer: Any) -> Tokenizer:
         raise ModelError(f"{key}: {_SPLITS}")
     _check_random(key, tokenizer)
     own = plain(tokenizer)
-    _ids(key, lambda text: own.encode(text).ids, _texts_of(own))
+    _ids(key, lambda text: own.encode(text).ids, _texts_of(own), "mend it")
     return own
 
 
+_ANEW = "save it anew by save_pretrained"
 _SPLITS = (
     "its tokenizer reads special tokens in a text as other text (split_special_tokens), which "
     "tokenizer.json cannot say: set split_special_tokens to false"
 )
 
 
-def _fast(key: str, theirs: Any) -> Tokenizer:
+def _fast(key: str, theirs: Any, way_out: str) -> Tokenizer:
     """What a tokenizer of the library calls, which gives the ids that it gives itself."""
     backend = getattr(theirs, "backend_tokenizer", None)
     if backend is None:
         raise ModelError(
             f"{key}: its tokenizer has no fast form, which gives each token its place in the text; "
-            f"save one by save_pretrained"
+            f"{_ANEW}"
         )
     if getattr(theirs, "split_special_tokens", False):
         raise ModelError(f"{key}: {_SPLITS}")
     _check_random(key, backend)
     own = plain(backend)
     texts = _texts_of(own)
-    expected = _ids(key, lambda text: theirs(text)["input_ids"], texts)
-    if _ids(key, lambda text: own.encode(text).ids, texts) != expected:
+    expected = _ids(key, lambda text: theirs(text)["input_ids"], texts, way_out)
+    if _ids(key, lambda text: own.encode(text).ids, texts, way_out) != expected:
         raise ModelError(
             f"{key}: the library's tokenizer gives other tokens than its own tables ({OPTIONS}): "
-            f"save it anew by save_pretrained"
+            f"{_ANEW}"
         )
     return own
 
@@ -129,7 +130,9 @@ def _texts_of(tokenizer: Tokenizer) -> list[str]:
     return [*TEXTS, *MARKS, "".join(f"a {token} b{token}c" for token in added)]
 
 
-def _ids(key: str, call: Callable[[str], Sequence[int]], texts: Sequence[str]) -> list[list[int]]:
+def _ids(
+    key: str, call: Callable[[str], Sequence[int]], texts: Sequence[str], way_out: str
+) -> list[list[int]]:
     """Ids of texts, or the reason why there are none."""
     found = []
     for text in texts:
@@ -138,8 +141,7 @@ def _ids(key: str, call: Callable[[str], Sequence[int]], texts: Sequence[str]) -
         # The libraries raise errors of no class of their own.
         except Exception as error:
             raise ModelError(
-                f"{key}: its tokenizer does not read the text {text[:60]!r} ({error}): mend "
-                f"{TOKENIZER}, or save it anew by save_pretrained"
+                f"{key}: its tokenizer does not read the text {text[:60]!r} ({error}): {way_out}"
             ) from None
     return found
 
@@ -206,7 +208,7 @@ def _library(key: str, folder: Path) -> Any:
 
 def _way_out(folder: Path) -> str:
     if (folder / OPTIONS).is_file():
-        return "save it anew by save_pretrained"
+        return _ANEW
     return (
         f"where {TOKENIZER} alone is right, add a {OPTIONS} with "
         f'{{"tokenizer_class": "TokenizersBackend"}}'

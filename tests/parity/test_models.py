@@ -27,6 +27,9 @@ def hub_folder(library_model, tmp_path):
     tokenizer.enable_truncation(3)
     tokenizer.enable_padding(length=3)
     tokenizer.save(str(folder / "tokenizer.json"))
+    # A BERT's is by word pieces, unless this says otherwise.
+    options = folder / "tokenizer_config.json"
+    options.write_text('{"tokenizer_class": "TokenizersBackend"}')
     return folder
 
 

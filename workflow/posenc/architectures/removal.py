@@ -78,8 +78,9 @@ def removed(arch: Architecture, allowed: float) -> Check:
         tokens = max(TOKENS, tokens // 2)
     with under(arch.model, NAME), attention.without_sinks(), arch.removed():
         difference = _same_everywhere(arch, tokens) if arch.causal else _moves(arch, tokens)
-    reason = None if difference is not None else "no text can be put far from the beginning"
-    return Check(name, difference, allowed, reason)
+    if difference is None:
+        return Check(name, None, allowed, "no text can be put far from the beginning")
+    return Check(name, difference, allowed)
 
 
 def _same_everywhere(arch: Architecture, tokens: int) -> float | None:

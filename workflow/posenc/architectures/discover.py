@@ -30,7 +30,6 @@ from posenc.architectures.architecture import (
 )
 from posenc.architectures.attention import LAYERS, NAME
 from posenc.architectures.classes import positions_of
-from posenc.architectures.comparing import under
 from posenc.architectures.float32 import in_float32
 from posenc.architectures.needs import ArchitectureError
 from posenc.architectures.observed import ONLY_OWN, UNSEEN, Call, Observed
@@ -104,11 +103,13 @@ def discover(model: nn.Module) -> Architecture:
     ) as error:
         if isinstance(error, ArchitectureError):
             raise
-        if not _runs(model, ids, NAME) and _runs(model, ids, "eager"):
+        runs = _runs(model, ids, "eager")
+        if runs and not _runs(model, ids, NAME):
             raise ArchitectureError(f"{kind}: {ONLY_OWN}") from error
         reason = " ".join(str(error).split())[:200]
         raise ArchitectureError(
             f"{kind}: a text of {TOKENS} tokens does not run ({type(error).__name__}: {reason})"
+            f"{'' if runs else ', nor by the library alone'}"
         ) from error
     finally:
         if former != NAME:
@@ -118,12 +119,16 @@ def discover(model: nn.Module) -> Architecture:
 
 def _runs(model: nn.Module, ids: Tensor, name: str) -> bool:
     """Whether a model runs with an implementation of attention."""
+    former = model.config._attn_implementation
+    model.config._attn_implementation = name  # also of types that do not let it be set
     try:
-        with under(model, name), torch.inference_mode(), in_float32(model):
+        with torch.inference_mode(), in_float32(model):
             model(ids, **quiet(model))
     # As above.
     except Exception:
         return False
+    finally:
+        model.config._attn_implementation = former
     return True
 
 

@@ -124,8 +124,7 @@ def _runs(model: nn.Module, ids: Tensor, name: str) -> bool:
     try:
         with torch.inference_mode(), in_float32(model):
             model(ids, **quiet(model))
-    # As above.
-    except Exception:
+    except Exception:  # as above
         return False
     finally:
         model.config._attn_implementation = former

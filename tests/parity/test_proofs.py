@@ -38,7 +38,8 @@ def test_rows_that_are_not_the_documents_alone_are_noticed(monkeypatch, task, ki
 
     monkeypatch.setattr(module, "packed_row", wrong)
     reason = verified(tiny(task, kind)).architecture.can[Need.PACKED]
-    assert reason is not None and "packed documents differ" in reason
+    assert reason is not None  # a row beyond the table does not even run
+    assert "packed documents differ" in reason or "in a row do not run" in reason
 
 
 @pytest.mark.parametrize(("task", "kind"), KINDS)

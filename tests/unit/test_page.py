@@ -377,7 +377,10 @@ def test_the_page_is_sound(any_study):
         assert any(element["tag"] == "caption" for element in inside)
         assert all("scope" in element["attrs"] for element in inside if element["tag"] == "th")
     for control in [*document.all("input"), *document.all("select")]:
-        assert any(element["tag"] == "label" for element in control["within"])
+        beside = [label["attrs"].get("for") for label in document.all("label")]
+        assert control["attrs"].get("id") in beside or any(
+            element["tag"] == "label" for element in control["within"]
+        )
     for link in document.all("a"):
         assert link["attrs"]["href"].startswith("../") or (
             link["attrs"]["href"].removeprefix("#") in {*ids, *(f"{d}.pdf" for d in DOCUMENTS)}

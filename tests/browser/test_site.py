@@ -136,11 +136,11 @@ def test_it_is_searched_from_a_file_in_both_languages(site, browser, word, page,
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("page", ["tutorial.ja", "api"])
-def test_a_page_is_for_everybody(site, browser, page, scheme):  # noqa: F811
+@pytest.mark.parametrize(("page", "width"), [("tutorial.ja", 390), ("api", 1280)])
+def test_a_page_is_for_everybody(site, browser, page, width, scheme):  # noqa: F811
     from axe_playwright_python.sync_playwright import Axe
 
-    context = context_of(browser, viewport={"width": 390, "height": 800}, color_scheme=scheme)
+    context = context_of(browser, viewport={"width": width, "height": 800}, color_scheme=scheme)
     tab = context.new_page()
     tab.goto((site / f"{page}.html").as_uri())
     tab.wait_for_function("globalThis.document$ !== undefined")

@@ -94,7 +94,7 @@ PHASES = {
     ),
     "numbers": Phase(
         ("typeset",),
-        (f"{STUDY}/measurements", f"{STUDY}/training"),
+        ("data/models", f"{STUDY}/measurements", f"{STUDY}/training"),
         (f"{STUDY}/generated", f"{STUDY}/plots", f"{STUDY}/numbers.json", f"{STUDY}/metrics.json"),
         ("typeset",),
         PUBLISHED,

@@ -53,7 +53,6 @@ def refusal(folder):
 @pytest.mark.parametrize(("edits", "field"), [
     ({"hidden_act": "gelu_foo"}, 'hidden_act is "gelu_foo"'),
     ({"num_attention_heads": 0}, "num_attention_heads is 0"),
-    ({"sliding_window": "16"}, 'sliding_window is "16"'),
     ({"rope_scaling": {"type": "foo", "factor": 4.0}}, 'rope_scaling is {"type": "foo"'),
     ({"rope_scaling": {"type": "linear", "factor": "4"}}, 'rope_scaling is {"type": "linear"'),
 ])  # fmt: skip

@@ -125,10 +125,12 @@ def test_what_is_no_tokenizer_or_reads_no_text_is_refused():
         held_tokenizer("held", lacking)
 
 
-def test_a_folder_that_the_library_reads_otherwise_says_what_to_add(tmp_path):
+def test_a_file_alone_that_the_library_s_class_cannot_read_by_is_read_as_it_is(tmp_path):
     folder = saved(tmp_path, "gemma", byte_level())
-    with pytest.raises(ModelError, match=r"tokenizer\.json alone is right, add a tokenizer_config"):
+    expected = byte_level().encode(TEXT).ids
+    assert read_tokenizer("mine", folder).encode(TEXT).ids == expected
+    (folder / "tokenizer_config.json").write_text("{}")
+    with pytest.raises(ModelError, match=r"save it anew by save_pretrained"):
         read_tokenizer("mine", folder)
     (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "TokenizersBackend"}')
-    expected = byte_level().encode(TEXT).ids
     assert read_tokenizer("mine", folder).encode(TEXT).ids == expected

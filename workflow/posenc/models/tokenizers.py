@@ -37,6 +37,8 @@ MARKS = (
 )
 """Characters that normalisation changes, and spaces: on these, too, two tokenizers are compared."""
 
+ADDITIONS = (OPTIONS, "special_tokens_map.json", "added_tokens.json")
+"""Files that say more than ``tokenizer.json``."""
 TABLES = ("vocab.txt", "tokenizer.model", "spiece.model")
 """Other files that the library makes a tokenizer of."""
 
@@ -45,8 +47,10 @@ def read_tokenizer(key: str, folder: Path) -> Tokenizer:
     """The tokenizer of a folder, without padding and truncation.
 
     Of a model's folder it is the library's own, whatever its ``tokenizer.json`` says: classes of
-    the library have normalizers and special tokens of their own, and other files add tokens. Of a
-    folder without a model it is the ``tokenizer.json``, or ``vocab.json`` with ``merges.txt``.
+    the library have normalizers and special tokens of their own, and other files add tokens. Where
+    nothing but ``tokenizer.json`` is there and the class that the library takes of the model's type
+    cannot read by it, or has other tokens, the file is read as it is. Of a folder without a model
+    it is the ``tokenizer.json``, or ``vocab.json`` with ``merges.txt``.
 
     Parameters
     ----------
@@ -63,8 +67,18 @@ def read_tokenizer(key: str, folder: Path) -> Tokenizer:
     files = tokenizer_files(folder)
     if not files and not any((folder / name).is_file() for name in TABLES):
         raise ModelError(f"{key}: its folder has no {TOKENIZER}, nor vocab.json with merges.txt")
-    raw = _own(key, folder, files) if files and not (folder / CONFIG).is_file() else None
-    return _fast(key, _library(key, folder), _way_out(folder)) if raw is None else raw
+    if files and not (folder / CONFIG).is_file():
+        return _own(key, folder, files)
+    # What draws at random is refused, whatever the library makes of it.
+    own = _own(key, folder, files) if TOKENIZER in files else None
+    if own is None or any((folder / name).is_file() for name in ADDITIONS):
+        return _fast(key, _library(key, folder), _way_out(folder))
+    # The library guesses a class from the model then, which may not fit the file.
+    try:
+        guessed = _fast(key, _library(key, folder), _way_out(folder))
+    except ModelError:
+        return own
+    return guessed if guessed.get_vocab() == own.get_vocab() else own
 
 
 def held_tokenizer(key: str, tokenizer: Any) -> Tokenizer:
@@ -155,9 +169,17 @@ def plain(tokenizer: Tokenizer) -> Tokenizer:
     copy.no_padding()
     copy.no_truncation()
     is_template = isinstance(copy.post_processor, TemplateProcessing)
-    if is_template and not copy.num_special_tokens_to_add(False):
+    if is_template and not copy.num_special_tokens_to_add(False) and not any(_types(copy)):
         copy.post_processor = None
     return copy
+
+
+def _types(tokenizer: Tokenizer) -> list[int]:
+    """Of what kinds a tokenizer says that the tokens of a text are; [tokens]."""
+    try:
+        return tokenizer.encode(TEXTS[0]).type_ids
+    except Exception:  # a text that it cannot read is refused by those that read
+        return []
 
 
 def _own(key: str, folder: Path, files: tuple[str, ...]) -> Tokenizer:
@@ -191,7 +213,7 @@ def _library(key: str, folder: Path) -> Any:
     """The library's tokenizer."""
     import transformers
 
-    for name in (OPTIONS, "special_tokens_map.json", "added_tokens.json"):
+    for name in ADDITIONS:
         if (folder / name).is_file():
             read_mapping(folder / name)
     try:

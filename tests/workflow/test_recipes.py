@@ -83,7 +83,7 @@ def test_there_are_six_recipes_and_six_patches():
 @pytest.mark.parametrize("recipe", SECTIONS)
 def test_a_recipe_names_the_files_of_its_patch(recipe):
     patched = set(re.findall(r"(?m)^\+\+\+ b/(.+)$", PATCHES[recipe].read_text()))
-    named = re.findall(r"`([\w/]+\.\w+)`", SECTIONS[recipe].split("```sh")[0])
+    named = re.findall(r"`([\w/]+(?:\.\w+)+)`", SECTIONS[recipe].split("```sh")[0])
     at_the_top = {"params.yaml", "dvc.yaml"}
     assert patched == {path for path in named if "/" in path or path in at_the_top}
     assert PATCHES[recipe].name in SECTIONS[recipe].split("```sh")[1]

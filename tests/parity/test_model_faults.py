@@ -412,9 +412,9 @@ def test_options_of_output_change_nothing(tmp_path, kind, options):
 
 
 @pytest.mark.parametrize(("changes", "message"), [
-    ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, r"quantization_config says gptq"),
+    ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "quantization_config says gptq"),
     ({"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True}},
-     r"quantization_config says bitsandbytes"),
+     "quantization_config says bitsandbytes"),
     ({"model_type": "deepthought", "auto_map": {"AutoModel": "modeling.Deep"}},
      r"'deepthought', which transformers .* does not know, and code beside weights is not run"),
     ({"model_type": "mamba"}, "."),

@@ -221,7 +221,7 @@ def test_the_page_has_its_numbers_and_says_what_is_no_part(written, tmp_path):
         inputs=written["inputs"],
     )
     text = (tmp_path / "index.html").read_text()
-    assert "probes is not part of this study" in text
+    assert '<span class="t">not in this study</span>' in text
     assert "heads" in text
 
 

@@ -54,7 +54,7 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
         first = evaluated.share_rows(axes, names, first)
         axes.spines["left"].set_visible(False)
     if any(shares):
-        label = "share ρ of the lost log-perplexity recovered (1 − ρ is on a logarithmic axis)"
+        label = "share ρ of the lost log-perplexity recovered (0: no positions; logarithmic in 1 − ρ)"
         canvas.supxlabel(label, fontsize=style.font_size)
     models = common.unique(measurement["run"]["model"] for measurement in measured)
     named = canvas.axes if len(models) > 1 else []  # a single one is in the titles
@@ -82,9 +82,7 @@ def _draw_panel(axes: Axes, runs: list[dict], names: list, style: Style) -> None
             )  # fmt: skip
     axes.set_xscale("function", functions=(steps, shares_of))
     axes.set_xlim(LOWEST, HIGHEST)
-    labels = [f"{tick:g}".replace("-", "−") for tick in TICKS]
-    labels[TICKS.index(0)] += "\nno positions"
-    axes.set_xticks(TICKS, labels)
+    axes.set_xticks(TICKS, [f"{tick:g}".replace("-", "−") for tick in TICKS])
 
 
 def steps(shares: ArrayLike) -> NDArray[np.float64]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from tokenizers.pre_tokenizers import PreTokenizer
 
+_File = File  # the name by which scripts of users have read files
 ARCHITECTURE = "llama"
 SPECIAL = (3, 4)
 """Types of token that are found in a text before it is cut: control, and defined by the user."""

@@ -54,7 +54,9 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
         first = evaluated.share_rows(axes, names, first)
         axes.spines["left"].set_visible(False)
     if any(shares):
-        label = "share ρ of the lost log-perplexity recovered (0: no positions; logarithmic in 1 − ρ)"
+        label = (
+            "share ρ of the lost log-perplexity recovered (0: no positions; logarithmic in 1 − ρ)"
+        )
         canvas.supxlabel(label, fontsize=style.font_size)
     models = common.unique(measurement["run"]["model"] for measurement in measured)
     named = canvas.axes if len(models) > 1 else []  # a single one is in the titles

@@ -13,6 +13,7 @@ from posenc.config.labels import display
 from posenc.figures.catalogue import FIGURES
 from posenc.report import page
 from posenc.report.headlines import FINDINGS
+from posenc.report.words import JOINT, PARTS, WORDS, in_japanese
 from posenc.study.declared import KINDS
 
 from .test_page import VOID, default  # noqa: F401
@@ -20,6 +21,9 @@ from .test_page_tables import unpacked
 
 TEMPLATES = Path(page.__file__).parent / "templates"
 FORMS: dict[str, str] = json.loads((TEMPLATES / page.JAPANESE).read_text(encoding="utf-8"))
+QUANTITIES: dict[str, str] = json.loads(
+    (TEMPLATES / page.QUANTITIES_IN_JAPANESE).read_text(encoding="utf-8")
+)
 SCRIPTS = [
     (TEMPLATES / name).read_text(encoding="utf-8")
     for name in ("page.js", "search.js", "heads.js", "values.js")
@@ -131,6 +135,39 @@ def test_a_page_has_each_form_once(spoken, default):  # noqa: F811
     shown = PICTURED & FORMS.keys() & (spoken.said | spoken.forms.keys())
     assert len(shown) > 80
     assert spoken.forms == {text: FORMS[text] for text in shown}
+
+
+def test_every_word_of_a_quantity_has_a_japanese_form(default):  # noqa: F811
+    """What measurements call their numbers, names that stand for themselves, and nothing else."""
+    in_words = {*PARTS.values(), *(word for of in WORDS.values() for word in of.values())}
+    missing = in_words - QUANTITIES.keys() - FORMS.keys()
+    assert not missing, f"{page.QUANTITIES_IN_JAPANESE} has no Japanese for{listed(missing)}"
+    generic = {text for text in QUANTITIES if "{}" in text}
+    left = QUANTITIES.keys() - in_words - generic - label_parts(default[3])
+    assert not left, f"{page.QUANTITIES_IN_JAPANESE}: nothing says{listed(left)}"
+    for text, form in QUANTITIES.items():
+        assert text.count("{}") == form.count("{}"), text
+        assert re.search(r"[\u3040-\u9fff]", form), form
+        assert not re.search(r"[\u3040-\u9fff][,.;:](?!\d)", form), form
+
+
+def label_parts(text: str) -> set[str]:
+    """What stands between the dots of the labels of a page."""
+    tables = unpacked(json.loads(text.split('id="numbers">')[1].split("</script>")[0]))
+    return {part for rows in tables.values() for row in rows for part in row["label"].split(JOINT)}
+
+
+def test_labels_of_the_page_are_said_in_japanese_part_by_part(default):  # noqa: F811
+    parts = label_parts(default[3])
+    said = json.loads(default[3].split('id="quantities">')[1].split("</script>")[0])
+    assert said.keys() <= parts
+    # What is left in English are names: of conditions, masks and classes of tokens.
+    assert len(parts - said.keys()) < len(said) / 5, listed(parts - said.keys())
+    assert said["block 1"] == "ブロック 1"
+    forms = {"last {}": "直近 {}", "random table: {}": "乱数の表：{}", "error": "誤差"}
+    assert in_japanese("random table: error", forms) == "乱数の表：誤差"
+    assert in_japanese("last 5", forms) == "直近 5"
+    assert in_japanese("last ", forms) is None and in_japanese("zero", forms) is None
 
 
 def test_the_template_has_no_fixed_word_without_a_form():

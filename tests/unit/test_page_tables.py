@@ -70,7 +70,7 @@ def test_all_digits_are_held_beside_those_that_are_shown():
 def test_a_row_that_was_not_run_has_one_line_a_reason():
     places = {Place("m", "d", "c", "k", f"q{index}"): NotRun("no head") for index in range(3)}
     (line,) = table(places, ".")
-    assert (line["label"], line["quantity"], line["reason"]) == ("k, 3 quantities", "*", "no head")
+    assert (line["label"], line["quantity"], line["reason"]) == ("k · 3 quantities", "*", "no head")
     assert line["value"] is None and line["shown"] == ""
 
 

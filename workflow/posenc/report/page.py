@@ -32,7 +32,7 @@ from posenc.report.quantities import weights_of
 from posenc.report.records import Numbers, Place, Results
 from posenc.report.versions import described as described_versions
 from posenc.report.versions import versions_of
-from posenc.report.words import anchor
+from posenc.report.words import anchor, spoken_parts
 
 MOST_BYTES = 4_000_000
 """A larger page is still written, but the step says so."""
@@ -44,6 +44,9 @@ JAPANESE = "page.ja.json"
 It is told by the English text, so that who changes that is asked for the other, and stands apart
 from it, so that a word in Japanese draws no figure again.
 """
+
+QUANTITIES_IN_JAPANESE = "quantities.ja.json"
+"""The words of quantities, and what they are in Japanese: the same, of what is measured."""
 
 
 @dataclass(frozen=True)
@@ -230,9 +233,12 @@ def _page(
     numbers = collect(results)
     folder = STUDIES / results.study["study"]["name"]
     env = environment()
-    parts = ("page.css", "page.js", "search.js", "heads.js", "values.js", JAPANESE)
+    parts = (
+        "page.css", "page.js", "search.js", "heads.js", "values.js", JAPANESE,
+        QUANTITIES_IN_JAPANESE,
+    )  # fmt: skip
     assert env.loader is not None
-    style, script, search_script, heads_script, values_script, words = (
+    style, script, search_script, heads_script, values_script, words, of_quantities = (
         env.loader.get_source(env, name)[0] for name in parts
     )
     forms = json.loads(words)
@@ -273,6 +279,12 @@ def _page(
         search_script=search_script,
         forms=forms,
         japanese=embedded_json(short(forms)),
+        quantities=embedded_json(
+            spoken_parts(
+                {row["label"] for members in tables.values() for row in members},
+                {**forms, **json.loads(of_quantities)},
+            )
+        ),
         numbers_data=embedded_json(packed(tables)),
         labels=labels,
         display=display,

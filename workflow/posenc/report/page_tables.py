@@ -12,6 +12,7 @@ from posenc.config.labels import display
 from posenc.report.page_numbers import shown
 from posenc.report.page_rows import label_of
 from posenc.report.records import Place
+from posenc.report.words import JOINT
 
 GROUPS = {
     "run": ("model", "data_set", "condition", "measurement", "file"),
@@ -64,7 +65,7 @@ def table(
         counts[run] = counts.get(run, 0) + 1
     for run, row in absent.items():
         if counts[run] > 1:
-            row["label"] = f"{display(row['measurement'])}, {counts[run]} quantities"
+            row["label"] = f"{display(row['measurement'])}{JOINT}{counts[run]} quantities"
             row["quantity"] = "*"
     return listed
 

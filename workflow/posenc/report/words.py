@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from posenc.artifacts.numbers import ENDS
 from posenc.report.readers import QUANTITIES
@@ -50,6 +50,8 @@ WORDS: dict[str, Mapping[str, str]] = {
     **{name: words for of in QUANTITIES.values() for name, words in of.also.items()},
 }
 """The same, by measurement; they come before :data:`PARTS`."""
+JOINT = " · "
+"""Between the parts of a label."""
 NULLS = {"_control": "random table", "_shuffled": "shuffled rows"}
 """What the ending of a quantity says of its table."""
 
@@ -79,7 +81,7 @@ def label(measurement: str, quantity: str) -> str:
             return words[f"{stem}_"].format(PARTS.get(number, number))
         return words.get(part, part.replace("_", " "))
 
-    return " · ".join(map(word, quantity.split(".")))
+    return JOINT.join(map(word, quantity.split(".")))
 
 
 def anchor(text: str) -> str:
@@ -91,3 +93,37 @@ def anchor(text: str) -> str:
     'layer-similarity'
     """
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def in_japanese(part: str, forms: Mapping[str, str]) -> str | None:
+    """What a part of a label is in Japanese; None where it is a name.
+
+    Parameters
+    ----------
+    part
+        What stands between two dots of a label.
+    forms
+        Japanese by English words, from the page's lists; ``{}`` stands for a number, or for
+        words that have a form of their own.
+
+    Examples
+    --------
+    >>> in_japanese("block 2", {"block {}": "ブロック {}"})
+    'ブロック 2'
+    """
+    if part in forms:
+        return forms[part]
+    for text, form in forms.items():
+        before, hole, after = text.partition("{}")
+        is_like = hole and part.startswith(before) and part.endswith(after)
+        if is_like and len(part) > len(before) + len(after):
+            filling = part[len(before) : len(part) - len(after)]
+            return form.replace("{}", in_japanese(filling, forms) or filling)
+    return None
+
+
+def spoken_parts(labels: Iterable[str], forms: Mapping[str, str]) -> dict[str, str]:
+    """By part of some labels, what it is in Japanese, where that differs."""
+    parts = sorted({part for label in labels for part in label.split(JOINT)})
+    said = {part: in_japanese(part, forms) for part in parts}
+    return {part: form for part, form in said.items() if form is not None}

@@ -15,6 +15,15 @@
   const form_of = (text, element) => (language === "ja" && (element?.dataset.ja ?? japanese[text])) || text;
   const filled = (form, of) => form.replace(/\{(\d)\}/g, (_, index) => of[index]);
   const t = (text, ...of) => filled(form_of(text), of);
+  // Words of a quantity are said part by part; a part that is a name stays.
+  const parts = JSON.parse(one("#quantities").textContent);
+  const quantity_in_japanese = (label) => label.split(" · ").map((part) => parts[part] ?? part).join(" · ");
+  const quantity_of = (label) => (language === "ja" ? quantity_in_japanese(label) : label);
+  function say_quantity(element) {
+    const label = (element.dataset.words ??= element.textContent);
+    element.textContent = quantity_of(label);
+    if (element.textContent === label) element.removeAttribute("lang"); else element.lang = "ja";
+  }
   function say(within = document) {
     for (const word of all(".t", within)) {
       const key = (word.dataset.words ??= word.textContent);
@@ -22,6 +31,7 @@
       word.textContent = filled(form, (word.dataset.of ?? "").split("|"));
       if (form === key) word.removeAttribute("lang"); else word.lang = "ja";
     }
+    all(".quantity", within).forEach(say_quantity);
     for (const name of ["aria-label", "placeholder", "title"]) {
       for (const element of all(`[${name}]:not(td)`, within)) {
         const key = (element.dataset[{ "aria-label": "label" }[name] ?? name] ??= element.getAttribute(name));
@@ -71,7 +81,7 @@
       line.dataset.q = `${row.measurement}.${row.quantity}`;
       line.hidden = row.hidden ?? false;
       for (const name of [row.model, row.data_set, row.condition]) line.append(called(name));
-      line.append(cell("th", row.label));
+      line.append(quantity(row.label));
       if (row.reason) {
         const none = cell("td", `: ${row.reason}`, "no");
         none.colSpan = 3;
@@ -202,7 +212,7 @@
     remember();
   }
   const finder = globalThis.posencSearch({
-    shown_of, in_japanese, t, sieve,
+    shown_of, in_japanese, quantity_of, quantity_in_japanese, t, sieve,
     sought: () => sought,
     tables: () => read() && tables,
     line_of(table, row) { draw(table); return table.lines[table.rows.indexOf(row)]; },
@@ -267,7 +277,7 @@
       const known = pair[0] ?? pair[1];
       const line = document.createElement("tr");
       line.dataset.q = key;
-      line.append(cell("td", t(spaced(known.measurement))), cell("th", known.label));
+      line.append(cell("td", t(spaced(known.measurement))), quantity(known.label));
       for (const row of pair) line.append(estimate(row));
       line.append(cell("td", pair.every(Boolean) ? difference(...pair) : "–", "n"));
       return line;
@@ -281,6 +291,11 @@
     if (kind === "th") made.scope = "row";
     made.className = name;
     made.textContent = text;
+    return made;
+  }
+  function quantity(label) {
+    const made = cell("th", label, "quantity");
+    say_quantity(made);
     return made;
   }
   function estimate(row) {

@@ -73,7 +73,7 @@ globalThis.posencSearch = (page) => {
   // A row is found by its key, its quantity and the names of what it is of, and their labels.
   function words_of(row) {
     const names = [row.model, row.data_set, row.condition, row.measurement];
-    return [row.label, ...names.map((name) => name.replaceAll("_", " ")), ...names.map(page.shown_of)];
+    return [row.label, page.quantity_in_japanese(row.label), ...names.map((name) => name.replaceAll("_", " ")), ...names.map(page.shown_of)];
   }
   // Rank of a row, 0 where it does not match: the words as they were typed go before their parts,
   // and what was measured before what was not run.
@@ -215,13 +215,14 @@ globalThis.posencSearch = (page) => {
   function of_row({ row, table }, group, pattern, { words, numbers }) {
     const names = [row.model, row.data_set, row.condition].filter(Boolean);
     const where = names.map(page.shown_of).join(" · ");
-    const seen = folded(`${row.label} ${where}`);
+    const label = page.quantity_of(row.label);
+    const seen = folded(`${label} ${where}`);
     // A value that fits is marked as a whole, however it was rounded.
     const is_meant = numbers.some((number) => fit(row, number) > 1);
     const value = marked("span", row.reason ? page.t("not run") : row.shown, is_meant ? /^(.+)$/ : pattern, "number");
     if (row.shown_low) value.append(marked("span", ` [${row.shown_low}, ${row.shown_high}]`, is_meant ? NOTHING : pattern, "interval"));
     option(group, () => go(page.line_of(table, row), one("figure", table.details.parentElement)), value,
-      marked("span", row.label, pattern), marked("span", where, pattern, "where"));
+      marked("span", label, pattern), marked("span", where, pattern, "where"));
     if (!words.every((word) => seen.includes(word))) options.at(-1).element.append(marked("code", key_of(row).join("."), pattern));
   }
   // The first few of each table, then the rest, as far as there is room; in order.

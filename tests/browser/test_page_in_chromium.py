@@ -386,6 +386,26 @@ def test_fixed_words_are_said_in_japanese_too(browser, path, opened):
     again.context.close()
 
 
+def test_quantities_are_said_in_japanese_too(opened):
+    """In tables that are open before the language is chosen, and in the comparison."""
+    tab = opened.tab
+    opened.draw()
+    said = tab.locator("table.long th.quantity")
+    english = said.all_text_contents()
+    assert any(label.endswith("linear CKA with intact") for label in english)
+    tab.get_by_role("button", name="日本語").click()
+    japanese = said.all_text_contents()
+    place = english.index("block 1 · linear CKA with intact")
+    assert japanese[place] == "ブロック 1 · 元のモデルとの線形 CKA"
+    assert said.nth(place).get_attribute("lang") == "ja"
+    tab.locator("#compare").scroll_into_view_if_needed()
+    tab.wait_for_selector("#compared tbody tr")
+    assert "元のモデル" in "".join(tab.locator("#compared th.quantity").all_text_contents())
+    tab.get_by_role("button", name="EN").click()
+    assert said.all_text_contents() == english
+    assert said.nth(place).get_attribute("lang") is None
+
+
 def test_no_column_is_lost_on_a_telephone(browser, path):
     page = Opened(browser, path.as_uri(), viewport={"width": 390, "height": 800})
     tab = page.tab

@@ -134,6 +134,8 @@ def test_japanese_words_are_found_in_both_languages(browser, path, language):  #
     found = type_in(tab, "言い換え")
     assert found[0].startswith((f"Figure {number}.", f"図 {number}.")) and "言い換え" in found[0]
     assert tab.locator("#found mark").first.inner_text() == "言い換え"
+    found = type_in(tab, "線形 CKA")
+    assert any(("線形 CKA" if language == "ja" else "linear CKA") in hit for hit in found)
     found = type_in(tab, "並べて")
     title = "並べて比べる" if language == "ja" else "Side by side"
     assert found[0].startswith(title) and "並べて比べる" in found[0]

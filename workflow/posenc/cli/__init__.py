@@ -1,9 +1,9 @@
 """The command ``posenc``: what the two front ends leave to a person."""
 
-from posenc.cli import parameters, results
+from posenc.cli import parameters, results, studies
 from posenc.cli.common import app, run_checkout
 
-__all__ = ["app", "main", "parameters", "results"]
+__all__ = ["app", "main", "parameters", "results", "studies"]
 
 
 def main() -> None:

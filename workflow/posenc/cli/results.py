@@ -19,7 +19,8 @@ from posenc.cli.common import (
     study_names,
     warn,
 )
-from posenc.cli.parameters import check, say_sizes, study, write_sections
+from posenc.cli.parameters import check, say_sizes, write_sections
+from posenc.cli.studies import study
 
 if TYPE_CHECKING:
     from posenc.study.params import Params

@@ -8,7 +8,7 @@ import pytest
 
 from posenc.artifacts.receipts import Receipt
 from posenc.frontends import leftovers
-from posenc.study import configs, phases, plan
+from posenc.study import config_files, phases, plan
 from posenc.study.params import validate
 from tests.copies import whole_params
 
@@ -169,7 +169,7 @@ def test_a_study_that_trains_nothing_keeps_an_empty_folder_of_trainings(raw):
     models = {"models": ["minilm", "smollm2"], "captured": ["minilm"], "examined": ["minilm"]}
     fewer = validate(edited(raw, **models, trained={}))
     fill(whole, "first")
-    configs.materialize(fewer)
+    config_files.materialize(fewer)
     leftovers.tidy(fewer, lambda line: None)
     plan.make_folders(fewer, ["trainings"])
     folder = plan.folder(fewer) / "training"
@@ -179,7 +179,7 @@ def test_a_study_that_trains_nothing_keeps_an_empty_folder_of_trainings(raw):
 def test_before_a_stage_no_folder_of_another_is_made(raw):
     """One that was not pulled has to be missing, or `--allow-missing` takes it for changed."""
     params = validate(raw)
-    configs.materialize(params)
+    config_files.materialize(params)
     leftovers.tidy(params, lambda line: None)
     assert not plan.folder(params).exists()
     plan.make_folders(params, ["figures"])

@@ -15,7 +15,7 @@ from posenc.artifacts import imports
 from posenc.artifacts.command import read_section
 from posenc.artifacts.files import sha256_file
 from posenc.figures.catalogue import FIGURES, module_of
-from posenc.study import configs, phases, plan
+from posenc.study import config_files, configs, phases, plan
 from posenc.study.declared import EXPERIMENTS, KINDS, MEASUREMENTS
 from posenc.study.params import validate
 from tests.copies import whole_params
@@ -120,7 +120,7 @@ def section_that_is_read(module: str, config: Path, monkeypatch):
 def test_every_file_is_the_section_of_the_command_that_reads_it(study, monkeypatch):
     params = params_of()
     params = params.model_copy(update={"study": params.studies[study]})
-    configs.materialize(params)
+    config_files.materialize(params)
     files = {str(path.relative_to(configs.CONFIG)) for path in configs.CONFIG.rglob("*.json")}
     assert files == {str(path.relative_to(configs.CONFIG)) for path, _ in configs.sections(params)}
     kinds, read = set(), set()
@@ -254,7 +254,7 @@ def test_what_people_write_is_a_part_of_the_phases_that_show_it(raw):
 
 
 def test_materialize_writes_what_changed_and_removes_what_is_none(raw):
-    configs.materialize(validate(raw))
+    config_files.materialize(validate(raw))
     stamps = {path: path.stat().st_mtime_ns for path in configs.CONFIG.rglob("*.json")}
     stranger, hidden = (
         configs.CONFIG / "activations/gpt5.json",
@@ -264,7 +264,7 @@ def test_materialize_writes_what_changed_and_removes_what_is_none(raw):
     hidden.write_text("{}")
     (configs.CONFIG / "figures/runs.json").write_text("{")
     raw["activations"] = {"dtype": "float32"}
-    configs.materialize(validate(raw))
+    config_files.materialize(validate(raw))
     rewritten = {
         str(path.relative_to(configs.CONFIG))
         for path, stamp in stamps.items()
@@ -277,29 +277,29 @@ def test_materialize_writes_what_changed_and_removes_what_is_none(raw):
 
 def test_what_would_be_written_is_foreseen_elsewhere_and_nothing_is_written(raw, root):
     """A dry run looks and leaves everything as it is."""
-    configs.materialize(validate(raw))
+    config_files.materialize(validate(raw))
     before = files_in(configs.CONFIG)
-    assert not configs.is_edited(validate(raw))
-    assert configs.foresee(validate(raw), root / "planned") == {}
+    assert not config_files.is_edited(validate(raw))
+    assert config_files.foresee(validate(raw), root / "planned") == {}
     raw["activations"] = {"dtype": "float32"}
     edited = validate(raw)
-    assert configs.is_edited(edited)
-    planned = configs.foresee(edited, root / "planned")
+    assert config_files.is_edited(edited)
+    planned = config_files.foresee(edited, root / "planned")
     expected = {"activations/minilm.json", "activations/decoder.json", *FACTS}
     assert {str(Path(path).relative_to(configs.CONFIG)) for path in planned.values()} == expected
     assert files_in(configs.CONFIG) == before
-    configs.materialize(edited)
+    config_files.materialize(edited)
     for foreseen, real in planned.items():
         assert Path(foreseen).read_bytes() == Path(real).read_bytes()
 
 
 def test_each_package_is_shown_to_dvc_as_it_is_installed(raw):
     """Its first stage depends on the files that name the versions."""
-    packages = configs.PACKAGES
+    packages = config_files.PACKAGES
     packages.mkdir(parents=True)
     (packages / "retired").symlink_to("nowhere")
     (packages / "numpy").symlink_to("another environment")
-    configs.materialize(validate(raw))
+    config_files.materialize(validate(raw))
     named = {name for module in imports.commands() for name in imports.packages(module)}
     assert {path.name for path in packages.iterdir()} == named >= {"numpy", "torch"}
     for path in packages.iterdir():

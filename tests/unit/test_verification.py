@@ -11,7 +11,7 @@ from posenc.artifacts import receipts
 from posenc.artifacts.contents import Contents
 from posenc.artifacts.receipts import Receipt
 from posenc.frontends.verification import of_study, verify_files
-from posenc.study import configs
+from posenc.study import config_files, configs
 from posenc.study.params import Params
 
 from .synthetic import params_of
@@ -37,7 +37,7 @@ FIRST, SECOND = JOBS
 def project(tmp_path, monkeypatch) -> Path:
     """A finished study, as far as verification looks."""
     monkeypatch.chdir(tmp_path)
-    configs.materialize(PARAMS)
+    config_files.materialize(PARAMS)
     for path in (RAW, MADE, DRAWN):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text(f"what {path} holds")

@@ -18,7 +18,7 @@ from posenc.artifacts.command import collect_rarely
 from posenc.artifacts.contents import Contents
 from posenc.report import latex, links
 from posenc.frontends import forecast, judging, leftovers, place, recovery, watching
-from posenc.study import configs, phases, plan
+from posenc.study import config_files, configs, phases, plan
 from posenc.models import devices
 from posenc.study import params as schema
 from posenc.experiments.declaration import CORPORA, LABELLED
@@ -130,9 +130,9 @@ if RUNS_JOBS:
         with place.writing(Path.cwd()):
             if STANDS_ALONE:
                 leftovers.tidy(PARAMS, say)
-                configs.materialize(PARAMS)
+                config_files.materialize(PARAMS)
                 plan.make_folders(PARAMS)
-            elif configs.is_edited(PARAMS):
+            elif config_files.is_edited(PARAMS):
                 raise WorkflowError(
                     "params.yaml, the code or a text was edited after `posenc check --write`: "
                     "start `dvc repro` again"
@@ -147,7 +147,7 @@ if RUNS_JOBS:
 elif ONLY_LOOKS:
     foreseen = Path(f".snakemake/posenc/planned.{os.getpid()}")
     atexit.register(shutil.rmtree, foreseen, ignore_errors=True)
-    PLANNED = configs.foresee(PARAMS, foreseen)
+    PLANNED = config_files.foresee(PARAMS, foreseen)
     leftovers.announce(PARAMS, say)
 judging.ask_receipts(CONTENTS, PLANNED)
 
@@ -190,7 +190,7 @@ wildcard_constraints:
 
 
 def section(pattern):
-    """What a job reads of params.yaml, as the file that `configs.materialize` keeps.
+    """What a job reads of params.yaml, as the file that `config_files.materialize` keeps.
 
     A dry run reads another one, where it would be edited.
     """

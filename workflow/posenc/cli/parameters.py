@@ -40,7 +40,7 @@ def write_sections(params) -> None:
     from posenc.artifacts.contents import Contents
     from posenc.frontends.leftovers import tidy
     from posenc.report.links import link
-    from posenc.study.configs import is_edited, materialize
+    from posenc.study.config_files import is_edited, materialize
 
     tidy(params, warn)
     materialize(params)

@@ -9,7 +9,7 @@ from subprocess import CompletedProcess
 from typing import Any
 
 from posenc.artifacts.files import atomic_file
-from posenc.study.configs import is_edited
+from posenc.study.config_files import is_edited
 from posenc.study.params import Params, ParamsError, load
 from posenc.study.phases import PHASES
 

@@ -17,7 +17,7 @@ from posenc.artifacts.tables import write_table
 from posenc.capture.interventions import applied
 from posenc.conditions.learned import LearnedMask, write
 from posenc.conditions.section import Condition
-from posenc.drawing import common
+from posenc.drawing.command import read_measurements
 from posenc.measurements.causal_probes import figure as figure
 from posenc.measurements.causal_probes import measure as step
 from posenc.metrics.bootstrap import ratio_bootstrap
@@ -321,7 +321,7 @@ def test_the_file_says_what_it_is_made_of(tmp_path: Path, text):
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory) -> list[dict]:
     written = synthetic.write_inputs(tmp_path_factory.mktemp("study"))
-    return common.read_measurements(written["causal_probes"])
+    return read_measurements(written["causal_probes"])
 
 
 def test_lines_are_the_errors_of_the_first_decoder(measured):

@@ -25,6 +25,7 @@ from posenc.artifacts.files import (
 from posenc.conditions.groups import GROUPS, group_of, grouped
 from posenc.conditions.semantics import semantics
 from posenc.drawing import common
+from posenc.drawing.command import read_measurements, say_precision
 from posenc.figures import (
     cosine_histogram,
     layer_similarity,
@@ -49,7 +50,7 @@ def inputs(tmp_path_factory):
     """The files of a study and what they hold, by kind."""
     root = tmp_path_factory.mktemp("study")
     written = synthetic.write_inputs(root)
-    read = {kind: common.read_measurements(written[kind]) for kind in synthetic.KINDS}
+    read = {kind: read_measurements(written[kind]) for kind in synthetic.KINDS}
     read["training"] = training_loss.read_training(written["training"])
     return root, written, read
 
@@ -235,7 +236,7 @@ def test_shares_are_those_of_every_decoder(inputs, tmp_path):
     assert "shuffle" not in rows, "it puts nothing in the place of positions"
     assert "nothing is lost" in questions.texts[0].get_text()
     local = synthetic.write_inputs(tmp_path, "local")
-    read = common.read_measurements(local["conditions"])
+    read = read_measurements(local["conditions"])
     high = next(
         entry
         for measurement in read
@@ -406,7 +407,7 @@ def test_every_semantics_has_its_pattern(inputs):
 )
 def test_a_study_without_decoder_has_figures_that_say_so(tmp_path, name):
     files = synthetic.write_inputs(tmp_path, models=["minilm"])
-    read = common.read_measurements(synthetic.inputs_of(name, files))
+    read = read_measurements(synthetic.inputs_of(name, files))
     draw = importlib.import_module(module_of(name)).draw
     figure = draw(read, getattr(SECTIONS, name), STYLE)
     assert "no language-model head" in texts(figure)[0].get_text().replace("\n", " ")
@@ -416,7 +417,7 @@ def test_a_study_without_decoder_has_figures_that_say_so(tmp_path, name):
 @pytest.mark.parametrize("name", [name for name in FIGURES if "conditions" in INPUT[name]])
 def test_figures_of_other_studies_are_readable(tmp_path, name, study):
     files = synthetic.write_inputs(tmp_path, study)
-    read = common.read_measurements(synthetic.inputs_of(name, files))
+    read = read_measurements(synthetic.inputs_of(name, files))
     draw = importlib.import_module(module_of(name)).draw
     check_texts(draw(read, getattr(SECTIONS, name), STYLE))
 
@@ -426,7 +427,7 @@ def test_a_model_that_is_not_captured_is_in_figures_of_conditions_alone(tmp_path
     shown = set()
     for name in FIGURES:
         if INPUT[name] and INPUT[name] != ("training",):
-            read = common.read_measurements(synthetic.inputs_of(name, files))
+            read = read_measurements(synthetic.inputs_of(name, files))
             draw = importlib.import_module(module_of(name)).draw
             seen = "\n".join(
                 t.get_text() for t in texts(draw(read, getattr(SECTIONS, name), STYLE))
@@ -476,9 +477,9 @@ def test_what_was_computed_in_bfloat16_is_said_below_and_overlaps_nothing(inputs
     fast = {"mode": "fast", "tokens": 512, "nll_difference": 0.0021, "relative_error": [0.0, 0.01]}
     figure = drawn(name, inputs)
     before, label = len(texts(figure)), figure.get_supxlabel()
-    common.say_precision(figure, [{"precision": {"mode": "exact"}}], STYLE)
+    say_precision(figure, [{"precision": {"mode": "exact"}}], STYLE)
     assert len(texts(figure)) == before
-    common.say_precision(figure, [{"precision": fast}], STYLE)
+    say_precision(figure, [{"precision": fast}], STYLE)
     said = [text.get_text() for text in texts(figure) if "bfloat16" in text.get_text()]
     assert len(said) == 1 and said[0].startswith(label)
     assert "0.002 nats" in " ".join(said[0].split())  # lines are broken where a figure is narrow

@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 from posenc.artifacts.files import ArtifactError, sha256_file, write_json
 from posenc.artifacts.tables import write_table
-from posenc.drawing import common
+from posenc.drawing.command import read_measurements
 from posenc.measurements.frame import result
 from posenc.measurements.hard_attention import figure as figure
 from posenc.measurements.hard_attention import measure as step
@@ -611,7 +611,7 @@ def test_the_command_and_the_figure(tmp_path):
     assert done.returncode == 0, done.stderr
     again = call("posenc.measurements.hard_attention.measure", **asked)
     assert again.stderr.count("is current and is kept") == 2
-    runs = common.read_measurements(sorted((tmp_path / "out").rglob("*.json")))
+    runs = read_measurements(sorted((tmp_path / "out").rglob("*.json")))
     assert [run["run"]["condition"] for run in runs] == ["intact", "zero"]
     assert runs[0]["catalogue"] == ["E1", "E2"] and runs[0]["schema"] == 1
     assert digests.items() <= runs[0]["provenance"]["inputs"].items()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from posenc.config.labels import display
-from posenc.drawing import common
+from posenc.drawing.command import read_measurements
 from posenc.figures import head_curves
 from posenc.measurements.score_parts import figure as score_parts
 
@@ -17,7 +17,7 @@ from .test_figures import SECTIONS, STYLE, check_texts, lines
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory) -> list[dict]:
     written = synthetic.write_inputs(tmp_path_factory.mktemp("study"))
-    return common.read_measurements(written["score_parts"])
+    return read_measurements(written["score_parts"])
 
 
 def deep(measurement: dict, layers: int) -> dict:

@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 from posenc.artifacts.files import ArtifactError, sha256_file, write_json
 from posenc.artifacts.tables import write_table
-from posenc.drawing import common
+from posenc.drawing.command import read_measurements
 from posenc.figures import head_offsets as figure
 from posenc.measurements.heads import measure as step
 from posenc.measurements.heads.declaration import Heads
@@ -353,7 +353,7 @@ def test_the_command_and_the_figure(tmp_path):
         output=tmp_path / "out",
     )
     assert done.returncode == 0, done.stderr
-    runs = common.read_measurements(sorted((tmp_path / "out").rglob("*.json")))
+    runs = read_measurements(sorted((tmp_path / "out").rglob("*.json")))
     assert [run["run"]["condition"] for run in runs] == ["intact", "zero"]
     assert runs[0]["catalogue"] == ["C6"] and runs[0]["schema"] == 1
     named = [

@@ -20,7 +20,7 @@ from posenc.capture.patterns import patterns_under
 from posenc.conditions.learned import LearnedMask, write
 from posenc.conditions.section import Condition
 from posenc.config.labels import display
-from posenc.drawing import common
+from posenc.drawing.command import read_measurements
 from posenc.measurements.induction import figure as figure
 from posenc.measurements.induction import measure as step
 from posenc.measurements.under_conditions import recovered_gain
@@ -281,7 +281,7 @@ def test_the_file_says_what_it_is_made_of(tmp_path, text):
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory) -> list[dict]:
     written = synthetic.write_inputs(tmp_path_factory.mktemp("study"))
-    return common.read_measurements(written["induction"])
+    return read_measurements(written["induction"])
 
 
 def test_marks_are_the_measured_numbers_of_the_model_that_copies_most(measured):

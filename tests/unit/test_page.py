@@ -32,6 +32,7 @@ from posenc.artifacts.files import (
 )
 from posenc.artifacts.numbers import Number
 from posenc.drawing import common, svg
+from posenc.drawing.command import read_measurements
 from posenc.drawing.exhibit import DOCUMENTS
 from posenc.figures.catalogue import FIGURES
 from posenc.measurements.perplexity import figure as perplexity
@@ -83,7 +84,7 @@ def write_figures(root: Path, written: dict) -> list[Path]:
         path = root / FOLDER / f"figures/{name}.svg"
         path.parent.mkdir(parents=True, exist_ok=True)
         if name == "perplexity":
-            measurements = common.read_measurements(written["perplexity"])
+            measurements = read_measurements(written["perplexity"])
             drawing = perplexity.draw(measurements, SECTIONS.perplexity, SECTIONS.style)
             common.save(drawing, [path], SECTIONS.style)
         else:

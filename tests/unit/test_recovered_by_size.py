@@ -8,7 +8,7 @@ import pytest
 from matplotlib.colors import to_rgba
 
 from posenc.config.labels import display, labelled
-from posenc.drawing import common
+from posenc.drawing.command import read_measurements
 from posenc.figures import recovered_by_size
 
 from . import synthetic, synthetic_positions
@@ -22,7 +22,7 @@ SHARES = {"small": 0.5, "large": 0.9, "middle": -3.0}
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     files = synthetic.write_inputs(tmp_path_factory.mktemp("study"))
-    read = common.read_measurements(synthetic.inputs_of("recovered_by_size", files))
+    read = read_measurements(synthetic.inputs_of("recovered_by_size", files))
     run = next(
         measurement
         for measurement in read

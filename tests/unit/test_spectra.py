@@ -16,7 +16,7 @@ from scipy.special import softmax
 
 from posenc.artifacts.files import ArtifactError, sha256_file, write_json
 from posenc.artifacts.tables import write_table
-from posenc.drawing.common import read_measurements
+from posenc.drawing.command import read_measurements
 from posenc.figures import band_pass as band_figure
 from posenc.measurements.spectra import figure as spectra_figure
 from posenc.measurements.spectra import measure as step

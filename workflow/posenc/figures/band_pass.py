@@ -7,6 +7,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.evaluated import band_name
 from posenc.drawing.section import Figure, Style
 
@@ -89,7 +90,7 @@ def _curve(axes: Axes, layers: range, estimates: list[dict], **look) -> None:
     axes.plot(layers, [estimate["value"] for estimate in estimates], **look)
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
 from posenc.drawing import common, evaluated
+from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
 
 WITHOUT = "zero"
@@ -73,7 +74,7 @@ def _draw_panel(axes: Axes, runs: list[dict], names: list, style: Style) -> None
     axes.spines["left"].set_visible(False)
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.section import Style
 from posenc.figures.layer_similarity import PAIRS
 from posenc.figures.parameters import Histogram
@@ -84,7 +85,7 @@ def _set_limits(axes, measured: list[dict], figure: Histogram) -> None:
         axes.yaxis.set_major_locator(MaxNLocator(4))
 
 
-main = common.command(draw, Histogram)
+main = command(draw, Histogram)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.evaluated import of_kind
 from posenc.drawing.section import Figure, Style
 
@@ -126,7 +127,7 @@ def for_slides(canvas: Canvas, measurements: list[dict], style: Style) -> None:
     axes.axhline(0, color="0.75", lw=0.6, zorder=0)
 
 
-main = common.command(draw, Figure, for_slides=for_slides)
+main = command(draw, Figure, for_slides=for_slides)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -12,6 +12,7 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import Patch
 
 from posenc.drawing import common, evaluated
+from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
 from posenc.measurements.relative_attention.figure import label_layers, label_offsets
 
@@ -136,7 +137,7 @@ def _legend(figure: Canvas, measured: list[dict], colours: dict[str, str]) -> No
     )  # fmt: skip
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -6,6 +6,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
 
 PAIRS = (
@@ -92,7 +93,7 @@ def _draw_condition(axes, measurement: dict, colour: str) -> None:
     )  # fmt: skip
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure as Canvas
 
 from posenc.conditions.groups import MASKED, grouped
 from posenc.drawing import common, evaluated
+from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
 
 ENDS = (common.INTACT, "zero")
@@ -78,7 +79,7 @@ def _rows(measurement: dict) -> list[dict]:
     ]
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from posenc.conditions import profiles
 from posenc.conditions import semantics as rows
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.section import Style
 from posenc.figures.parameters import LINEAR, MaskSemantics
 from posenc.metrics.patterns import softmax
@@ -127,7 +128,7 @@ def for_slides(canvas: Canvas, measurements: list, style: Style) -> None:
         _draw_pattern(axes, pattern(np.zeros((SLIDE_TOKENS, SLIDE_TOKENS)), by_name[name]))
 
 
-main = common.command(draw, MaskSemantics, for_slides=for_slides)
+main = command(draw, MaskSemantics, for_slides=for_slides)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

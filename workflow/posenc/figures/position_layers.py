@@ -8,6 +8,7 @@ from matplotlib.ticker import MaxNLocator
 from posenc.conditions.groups import grouped
 from posenc.conditions.positions import TABLE
 from posenc.drawing import common, evaluated
+from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
 
 
@@ -74,7 +75,7 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     common.legend_above(canvas, grid.values(), columns=4)
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

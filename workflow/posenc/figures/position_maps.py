@@ -11,6 +11,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
 
 ROWS = ("table", "cosine", "spectra")
@@ -161,7 +162,7 @@ def _inverse(values: np.ndarray) -> np.ndarray:
     return 1 / np.maximum(values, 1e-12)
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

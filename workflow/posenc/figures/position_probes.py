@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.evaluated import curve, of_kind
 from posenc.drawing.section import Figure, Style
 
@@ -102,7 +103,7 @@ def _line(axes: Axes, measurement: dict, **look) -> None:
     axes.axhline(measurement["chance"]["position"]["value"], color=look["color"], **CHANCE)
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure as Canvas
 
 from posenc.conditions.positions import ROTATION, TABLE
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.evaluated import by_dataset, decoders, entries, of_kind
 from posenc.drawing.section import Figure, Style
 
@@ -125,7 +126,7 @@ def _named(models: list[tuple[int, str]]) -> list[tuple[int, str]]:
     ]
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from posenc.conditions.groups import MASKED
 from posenc.drawing import common, evaluated
+from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
 
 LOWEST, HIGHEST = -1.0, 0.99
@@ -100,7 +101,7 @@ def shares_of(steps: ArrayLike) -> NDArray[np.float64]:
     return 1 - 10.0 ** -np.asarray(steps, np.float64)
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure as Canvas
 
 from posenc.conditions.positions import ROTATION
 from posenc.drawing import common, evaluated
+from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
 
 LOWEST, HIGHEST = -0.42, 1.12
@@ -117,7 +118,7 @@ def _draw_panel(axes: Axes, run: dict, names: list[tuple[str, bool]], style: Sty
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1.0], ["0", "0.25", "0.5", "0.75", "1"])
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from posenc.drawing import common, evaluated
+from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
 
 LEVELS = {"Kneser-Ney bigram": ":", "Kneser-Ney trigram": "-."}
@@ -125,7 +126,7 @@ def _draw_panel(axes: Axes, runs: list[dict], name: str, looks: dict[str, dict])
     axes.minorticks_off()
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import NullLocator
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.evaluated import curve, of_kind
 from posenc.drawing.section import Figure, Style
 
@@ -147,7 +148,7 @@ def _embeddings(axes: Axes, measured: list[dict], style: Style) -> None:
     axes.set_ylabel("share of pairs, both found")
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

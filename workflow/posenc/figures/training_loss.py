@@ -16,6 +16,7 @@ from posenc.artifacts.files import (
     sha256_file,
 )
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
 
 COLUMNS = ("step", "tokens", "training_loss", "validation_loss")
@@ -104,7 +105,7 @@ def _read_loss(path: Path) -> list[dict[str, float | None]]:
         ]
 
 
-main = common.command(draw, Figure, read_training)
+main = command(draw, Figure, read_training)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -21,27 +21,14 @@ from posenc.conditions.masks import beneath
 from posenc.conditions.section import Condition, dumped
 from posenc.datasets.section import Evaluation
 from posenc.experiments.declaration import CORPORA, LABELLED, Trials
-from posenc.measurements.declaration import (
-    DATASETS,
-    MASKS,
-    MATRICES,
-    TOKENIZER,
-    TOKENS,
-    WEIGHTS,
-)
+from posenc.measurements.declaration import DATASETS, MASKS, MATRICES, TOKENIZER, TOKENS, WEIGHTS
 from posenc.models.section import Reading
 from posenc.study import declared
 from posenc.study.declared import EXPERIMENTS, MEASUREMENTS
 from posenc.study.names import CALIBRATION, LONG, NO_MODEL
 from posenc.study.params import Params
-from posenc.study.phases import PHASES, phase_of_command
-from posenc.study.plan import (
-    OF_MODELS,
-    chosen,
-    experiment,
-    figures,
-    scheme,
-)
+from posenc.study.phases import PHASE_OF_STEP, PHASES, phase_of_command
+from posenc.study.plan import OF_MODELS, chosen, experiment, figures, scheme
 
 CONFIG = Path("data/config")
 MEASURED, OTHERS = CONFIG / "measurements", CONFIG / "others"
@@ -104,16 +91,6 @@ def _digest(path: Path) -> str | None:
     return sha256_file(path) if path.exists() else None
 
 
-STEPS = {
-    ("datasets", "fetch"): "raw_text",
-    ("datasets", "documents"): "documents",
-    ("models", "fetch"): "models",
-    ("models", "corpus"): "models",
-    ("models", "train"): "models",
-}
-"""The phase of each step of a data set and a model."""
-
-
 def of_step(params: Params, kind: str, name: str, step: str) -> Path:
     """The file with the part of ``params.yaml`` that a step of a data set or model reads.
 
@@ -134,7 +111,7 @@ def of_step(params: Params, kind: str, name: str, step: str) -> Path:
         "models": {*study.models, *study.schemes},
     }[kind]
     place = CONFIG if name in named else OTHERS
-    return place / STEPS[kind, step] / f"{name}.{step}.json"
+    return place / PHASE_OF_STEP[kind, step] / f"{name}.{step}.json"
 
 
 def _jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:

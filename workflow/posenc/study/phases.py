@@ -43,6 +43,14 @@ class Phase:
     text: tuple[str, ...] = ()
 
 
+PHASE_OF_STEP = {
+    ("datasets", "fetch"): "raw_text",
+    ("datasets", "documents"): "documents",
+    ("models", "fetch"): "models",
+    ("models", "corpus"): "models",
+    ("models", "train"): "models",
+}
+"""The phase of each step of a data set and a model."""
 PUBLISHED = ("paper/published.yaml", "docs/mask-versions.json")
 PHASES = {
     "raw_text": Phase(("fetch",), (), ("data/raw",), ("fetch",)),

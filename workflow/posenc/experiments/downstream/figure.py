@@ -7,6 +7,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
 
 POSITIONS = ("intact", "zero")
@@ -177,7 +178,7 @@ def _legend(canvas: Canvas, measured: list[dict], style: Style) -> None:
     )  # fmt: skip
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
 
 TITLES = {"one_fact": "one fact", "two_facts": "two facts", "order": "order of words"}
@@ -114,7 +115,7 @@ def _row(network: str, hops: int | None) -> str:
     return f"{NAMES[network]}, {hops} {word}{'' if hops == 1 else 'es' if word == 'pass' else 's'}"
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
 
 ARCHITECTURES = {"transformer": "Transformer", "lstm": "LSTM"}
@@ -146,7 +147,7 @@ def _zero_shot(axes: Axes, measurement: dict, style: Style) -> None:
     axes.set_ylabel("pairs in order (%)")
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
 from posenc.metrics.tokenizers import FLAT
 
@@ -107,7 +108,7 @@ def _finish(panels: list[Axes], names: list[str]) -> None:
         axes.tick_params(labelleft=False, left=False)
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.evaluated import curve
 from posenc.drawing.section import Figure, Style
 
@@ -77,7 +78,7 @@ def _draw_panel(axes: Axes, measurement: dict, entries: list[dict], style: Style
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import NullLocator, StrMethodFormatter
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.evaluated import by_dataset, curve, of_kind
 from posenc.drawing.section import Figure, Style
 
@@ -103,7 +104,7 @@ def _costs(axes: Axes, measurement: dict, style: Style) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

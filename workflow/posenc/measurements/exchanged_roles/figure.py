@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.evaluated import of_kind
 from posenc.drawing.section import Figure, Style
 
@@ -63,7 +64,7 @@ def _cosines(axes: Axes, measurement: dict, style: Style) -> None:
     axes.set_xlabel("cosine with\nthe sentence")
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

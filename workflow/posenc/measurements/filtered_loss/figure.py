@@ -7,6 +7,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.evaluated import band_name, by_dataset, curve, of_kind, share_rows
 from posenc.drawing.section import Figure, Style
 
@@ -106,7 +107,7 @@ def _layers(axes: Axes, measurement: dict, entries: list[dict], style: Style) ->
     axes.yaxis.set_major_locator(MaxNLocator(4))
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

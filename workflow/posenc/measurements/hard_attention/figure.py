@@ -8,6 +8,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
 from posenc.drawing import common, evaluated
+from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
 
 LABELS = {"none": "b = 0", "mean": "b = E[f]", "optimal": "b = b*"}
@@ -158,7 +159,7 @@ def _legend(figure: Canvas, colours: dict[str, str]) -> None:
     )
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

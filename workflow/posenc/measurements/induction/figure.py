@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.evaluated import by_dataset, entries, label_rows, of_kind
 from posenc.drawing.section import Figure, Style
 
@@ -77,7 +78,7 @@ def _draw_panel(axes: Axes, runs: list[dict], names: list[str], part: str, style
     axes.spines["left"].set_visible(False)
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
 from posenc.drawing import common, evaluated
+from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
 
 SHOWN = {"peak": "peak offset", "profile_mean": "mean offset"}
@@ -132,7 +133,7 @@ def _points(axes: Axes, comparison: dict, name: str, style: Style) -> None:
     axes.set_yticks(inside, labels)
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

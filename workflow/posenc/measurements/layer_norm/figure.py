@@ -9,6 +9,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.evaluated import by_dataset, curve
 from posenc.drawing.section import Figure, Style
 
@@ -192,7 +193,7 @@ def _say_not_run(canvas: Canvas, measurements: list[dict]) -> None:
     canvas.supxlabel(textwrap.fill(f"Not run: {said}.", characters), fontsize=size)
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.evaluated import curve
 from posenc.drawing.section import Figure, Style
 
@@ -90,7 +91,7 @@ def _stages(axes: Axes, measurement: dict, key: str, style: Style) -> None:
     axes.set_ylim(len(names) - 0.6, -0.4)
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -5,6 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure as Canvas
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
 
 
@@ -81,7 +82,7 @@ def _set_scale(axes, measured: list[dict]) -> None:
     axes.set_axisbelow(True)
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.evaluated import of_kind
 from posenc.drawing.section import Figure, Style
 from posenc.metrics.position_scores import nearest, steepest
@@ -162,7 +163,7 @@ def for_slides(canvas: Canvas, measurements: list[dict], style: Style) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(3))
 
 
-main = common.command(draw, Figure, for_slides=for_slides)
+main = command(draw, Figure, for_slides=for_slides)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

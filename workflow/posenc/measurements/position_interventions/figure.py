@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.evaluated import by_dataset, curve, nothing_is_lost, of_kind
 from posenc.drawing.section import Figure, Style
 
@@ -87,7 +88,7 @@ def _panel(axes: Axes, measurement: dict, way: str, style: Style) -> None:
         )  # fmt: skip
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
 
 SHOWN = {"none": "none", "random": "random"}
@@ -69,7 +70,7 @@ def _panel(axes: Axes, layers: list[dict], without_mask: dict) -> None:
     axes.minorticks_off()
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import NullLocator
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.evaluated import curve
 from posenc.drawing.section import Figure, Style
 
@@ -106,7 +107,7 @@ def _angles(axes: Axes, measured: list[dict], style: Style) -> None:
     axes.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

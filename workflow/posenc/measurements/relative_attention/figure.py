@@ -8,6 +8,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.image import AxesImage
 
 from posenc.drawing import common, evaluated
+from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
 
 LARGEST_POINT = 60.0
@@ -138,7 +139,7 @@ def _inverse(value: np.ndarray) -> np.ndarray:
         return 1 / np.asarray(value, float)
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.evaluated import by_dataset, curve, of_kind, series
 from posenc.drawing.section import Figure, Style
 
@@ -70,7 +71,7 @@ def _curves(axes: Axes, measurement: dict, part: str, style: Style) -> None:
     axes.set_ylabel(LABELS[part])
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

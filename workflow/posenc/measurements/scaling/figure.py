@@ -9,6 +9,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import NullLocator
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.evaluated import curve
 from posenc.drawing.section import Figure, Style
 
@@ -98,7 +99,7 @@ def _logarithmic(axes: Axes) -> None:
     axes.minorticks_off()
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

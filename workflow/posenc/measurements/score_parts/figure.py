@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.evaluated import by_dataset, curve, of_kind
 from posenc.drawing.section import Figure, Style
 
@@ -66,7 +67,7 @@ def _shares(axes: Axes, measurement: dict, style: Style) -> None:
     axes.axhline(0, color="0.75", lw=0.5, zorder=0)
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

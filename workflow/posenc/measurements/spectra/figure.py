@@ -10,6 +10,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
 
 COLUMNS = {
@@ -167,7 +168,7 @@ def _add_periods(axes: Axes, run: dict) -> None:
     top.spines[:].set_visible(False)
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from posenc.drawing import common, evaluated
+from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
 
 WITHOUT = "zero"
@@ -101,7 +102,7 @@ def _costs(axes: Axes, measurement: dict, rows: list[tuple[str | None, str]], st
             )  # fmt: skip
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

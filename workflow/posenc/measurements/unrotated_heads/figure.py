@@ -8,6 +8,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from posenc.drawing import common
+from posenc.drawing.command import command
 from posenc.drawing.evaluated import by_dataset, curve, of_kind
 from posenc.drawing.section import Figure, Style
 
@@ -78,7 +79,7 @@ def _sets(axes: Axes, measurement: dict, style: Style) -> None:
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=1)
 
 
-main = common.command(draw, Figure)
+main = command(draw, Figure)
 
 if __name__ == "__main__":
     from posenc.artifacts.command import run

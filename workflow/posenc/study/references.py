@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -14,15 +13,13 @@ from posenc.config.labels import display, labelled
 from posenc.figures.catalogue import FIGURES
 from posenc.models.section import Model, TrainSource
 from posenc.study.declared import ALWAYS, OPTIONAL, Measurements
+from posenc.study.definitions import Definitions
 from posenc.study.explain import shown, suggestion
 from posenc.study.names import RESERVED, check_names
 from posenc.study.section import Study
 
-if TYPE_CHECKING:
-    from posenc.study.params import Params
 
-
-def check(params: Params) -> None:
+def check(params: Definitions) -> None:
     """Refuse a name that is not defined, and a study whose parts do not fit each other.
 
     Raises
@@ -101,7 +98,7 @@ def check(params: Params) -> None:
             )
 
 
-def _check_conditions(params: Params) -> None:
+def _check_conditions(params: Definitions) -> None:
     """Conditions name masks that are there and that give what they are asked for."""
     for name, condition in params.conditions.items():
         where = f"conditions.{name}"
@@ -142,7 +139,7 @@ def _check_conditions(params: Params) -> None:
             raise ValueError(f"sweeps.{name}: {error}") from None
 
 
-def _check_named_conditions(params: Params, where: str, measurements: Measurements) -> None:
+def _check_named_conditions(params: Definitions, where: str, measurements: Measurements) -> None:
     """Measurements that name conditions name some that are there."""
     for name, section in measurements:
         if isinstance(named := getattr(section, "conditions", None), list):
@@ -153,7 +150,7 @@ def _check_named_conditions(params: Params, where: str, measurements: Measuremen
                      params.conditions)  # fmt: skip
 
 
-def _check_labels(params: Params) -> None:
+def _check_labels(params: Definitions) -> None:
     """A label is of something that is defined, and no two of a kind are shown alike."""
     labels, where = params.figures.style.labels, "figures.style.labels"
     kinds: dict[str, Iterable[str]] = {
@@ -173,7 +170,7 @@ def _check_labels(params: Params) -> None:
                     )
 
 
-def _check_experiment(params: Params, where: str, study: Study, kind: str) -> None:
+def _check_experiment(params: Definitions, where: str, study: Study, kind: str) -> None:
     """A study's experiment is defined, and its data sets are those of the study."""
     name, known = getattr(study.experiments, kind), getattr(params.experiments, kind)
     where = f"{where}.experiments.{kind}"
@@ -203,7 +200,7 @@ def _check_experiment(params: Params, where: str, study: Study, kind: str) -> No
         )
 
 
-def _check_study(params: Params, where: str, study: Study) -> None:
+def _check_study(params: Definitions, where: str, study: Study) -> None:
     """What a study evaluates can be calibrated, and what it keeps needs no learned mask."""
     for name in study.conditions:
         condition = params.conditions[name]

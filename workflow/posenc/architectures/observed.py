@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from posenc.architectures.attention import Options
+from posenc.architectures.options import Options
 
 UNSEEN = (
     "its attention does not go through the library's attention interface, so that nothing can be "

@@ -15,6 +15,7 @@ from posenc.architectures.architecture import Architecture
 from posenc.architectures.attention import NAME
 from posenc.architectures.comparing import FAILURES, Check, affordable, apart, under, whole
 from posenc.architectures.discover import sample_ids
+from posenc.architectures.options import without_sinks
 from posenc.architectures.position import NoPosition
 
 TOKENS = 10
@@ -76,7 +77,7 @@ def removed(arch: Architecture, allowed: float) -> Check:
     tokens = max(TOKENS, affordable(arch))
     while tokens > TOKENS and arch.window(tokens):
         tokens = max(TOKENS, tokens // 2)
-    with under(arch.model, NAME), attention.without_sinks(), arch.removed():
+    with under(arch.model, NAME), without_sinks(), arch.removed():
         difference = _same_everywhere(arch, tokens) if arch.causal else _moves(arch, tokens)
     if difference is None:
         return Check(name, None, allowed, "no text can be put far from the beginning")

@@ -20,8 +20,9 @@ from transformers.masking_utils import sdpa_mask
 
 from posenc.architectures import attention
 from posenc.architectures.architecture import Layer
-from posenc.architectures.attention import Options, layer_of
+from posenc.architectures.attention import layer_of
 from posenc.architectures.discover import of
+from posenc.architectures.options import Options
 from posenc.capture.branches import KEPT, Branch, Documents, branch_of, lengths_of, real_keys
 from posenc.capture.parts import ConditionError
 from posenc.capture.ragged import Ragged

@@ -19,7 +19,7 @@ def distinct(
 ) -> Any:
     """A copy in which all numbers, and the bounds of intervals, differ.
 
-    Flags stay, and what is under the ``kept`` keys.
+    Whole numbers stay whole. Flags stay, and what is under the ``kept`` keys.
     """
     count = itertools.count(1) if count is None else count
     if isinstance(value, dict):
@@ -30,7 +30,7 @@ def distinct(
     if isinstance(value, list):
         return [distinct(part, count, kept) for part in value]
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return next(count) + 0.5
+        return next(count) + (0 if isinstance(value, int) else 0.5)
     return value
 
 

@@ -441,7 +441,7 @@ def causal_probes(model: str, dataset: str, is_decoder: bool) -> dict:
                 }
             )
         spec = {"position": "zero"} if name in UNDER else None
-        variants.append({"variant": name, "window": width, "spec": spec, "layers": layers})
+        variants.append({"variant": name, "window": width, "spec": spec or {}, "layers": layers})
     return {
         **shared("causal_probes", model=model, dataset=dataset), "documents": 40, "tokens": 2000,
         "positions": 128, "d_model": 128, "confidence": 0.95, "chance": estimate(31.5, 0.6),
@@ -530,7 +530,7 @@ def induction(model: str, dataset: str, specs: dict) -> dict:
     entries = [
         {
             "condition": name,
-            "spec": spec,
+            "spec": spec or {},
             "first": estimate(11.0, 0.2),
             "again": estimate(11.0 - gains[name], 0.2),
             "gain": estimate(gains[name], 0.2),
@@ -574,7 +574,7 @@ def swaps(model: str, dataset: str, specs: dict) -> dict:
         "conditions": [
             {
                 "condition": name,
-                "spec": spec,
+                "spec": spec or {},
                 "distances": [at(1, margins[name]), at(4, margins[name])],
             }
             for name, spec in specs.items()
@@ -608,7 +608,7 @@ def joint_order(model: str, dataset: str, specs: dict) -> dict:
         **shared("joint_order", model=model, dataset=dataset),
         "documents": 25, "tokens": 412, "candidates": 12, "confidence": 0.95,
         "conditions": [
-            {"condition": name, "spec": spec, **entry(name)} for name, spec in specs.items()
+            {"condition": name, "spec": spec or {}, **entry(name)} for name, spec in specs.items()
         ],
         "other": entry("other"),
     }  # fmt: skip
@@ -652,7 +652,7 @@ def choices(model: str, dataset: str, specs: dict) -> dict:
     entries = []
     for name, spec in specs.items():
         scores = without if name == "zero" else intact
-        entry = {"condition": name, "spec": spec, "recovered": estimate(4.0 - scores["nll"])}
+        entry = {"condition": name, "spec": spec or {}, "recovered": estimate(4.0 - scores["nll"])}
         for part, value in scores.items():
             entry[part] = estimate(value, 0.02)
             entry[f"delta_{part}"] = estimate(value - intact[part], 0.02)

@@ -192,7 +192,7 @@ def job(family: str = "gpt2", max_tokens: int = 40, **changed) -> step.Job:
 
 def test_losses_and_attention_of_the_intact_model_are_the_library_s(tmp_path, text):
     model = network("gpt2", tmp_path / "model")
-    measurement = step.measure(job(), model, text, {"bumps": bumps(2, 2)})
+    measurement = step.measure(job(), model, text, {"bumps": bumps(2, 2)}).as_json()
     types = np.unique([token for ids in text.ids for token in ids[1:]])
     sequences = repeated(types, 6, 7, 3)
     ids, other = (
@@ -232,7 +232,7 @@ def test_a_share_is_of_the_gain_that_is_lost_and_null_where_none_is():
     options = {"samples": 100, "confidence": 0.9, "seed": 3}
     names = ["intact", "zero", "mask"]
     means = step.PairedMeans(costs, np.ones(3), **options)
-    assert recovered_gain(means, names, 2)["value"] == pytest.approx((11.5 - 4) / (18 - 4))
+    assert recovered_gain(means, names, 2).value == pytest.approx((11.5 - 4) / (18 - 4))
     turned = step.PairedMeans(-costs, np.ones(3), **options)  # the intact model gains nothing
     assert recovered_gain(turned, names, 2) is None
     same = step.PairedMeans(costs[:, [0, 0, 2]], np.ones(3), **options)  # nothing is lost
@@ -249,7 +249,7 @@ def test_a_share_is_of_the_gain_that_is_lost_and_null_where_none_is():
     ],
 )
 def test_what_cannot_be_measured_says_why(text, changed, reason):
-    measurement = step.measure(job(**changed), None, text, {})
+    measurement = step.measure(job(**changed), None, text, {}).as_json()
     types = len({token for ids in text.ids for token in ids[1:]})
     assert measurement["status"] == "not run" and measurement["reason"] == reason.format(
         types=types
@@ -259,9 +259,8 @@ def test_what_cannot_be_measured_says_why(text, changed, reason):
 def test_conditions_whose_patterns_are_not_at_hand_have_their_losses(tmp_path, text):
     plain = job()
     cut = plain.model_copy(update={"conditions": {**UNITS, "cut": Condition(segments=1)}})
-    measurement = step.measure(
-        cut, network("gpt2", tmp_path / "model"), text, {"bumps": bumps(2, 2)}
-    )
+    loaded = network("gpt2", tmp_path / "model")
+    measurement = step.measure(cut, loaded, text, {"bumps": bumps(2, 2)}).as_json()
     entry = measurement["conditions"][-1]
     assert entry["previous"] is None and "segments of 1" in entry["reason"]
     # Each token is read alone: one that occurs again is read as it was before.

@@ -145,7 +145,7 @@ def decoder(tmp_path) -> tuple[ActivationStore, ActivationStore]:
 def test_similarity_agrees_with_a_loop_over_all_tokens(encoder, special_tokens):
     intact, zero = encoder
     parameters = SIMILARITY.model_copy(update={"special_tokens": special_tokens})
-    result = similarity.measure(parameters, intact, zero)
+    result = similarity.measure(parameters, intact, zero).as_json()
     lasts = np.cumsum([length for lengths in LENGTHS for length in lengths]) - 1
     rows = [row for row in range(28) if special_tokens or row not in lasts]
     assert result["tokens"] == len(rows) == (28 if special_tokens else 23)
@@ -210,7 +210,7 @@ def test_similarity_agrees_with_a_loop_over_all_tokens(encoder, special_tokens):
 def test_tokens_are_compared_with_each_other_as_they_are_by_hand(encoder):
     """The sample is all tokens here: centred, standardised, retrieved, and as a whole."""
     intact, zero = encoder
-    result = similarity.measure(SIMILARITY, intact, zero)
+    result = similarity.measure(SIMILARITY, intact, zero).as_json()
     assert result["sample_tokens"] == result["tokens"]
     for state, layer in enumerate(result["layers"]):
         x, y = (
@@ -250,7 +250,7 @@ def test_similarity_has_the_agreed_form(encoder):
 
 
 def test_the_intact_run_is_like_itself(encoder):
-    result = similarity.measure(SIMILARITY, encoder[0], encoder[0])
+    result = similarity.measure(SIMILARITY, encoder[0], encoder[0]).as_json()
     for layer in result["layers"]:
         assert layer["cosine"] == layer["rescaled"] == {"value": 1, "low": 1, "high": 1}
         assert layer["rescaled_same_token"] == layer["rescaled"]
@@ -266,7 +266,7 @@ def test_states_of_the_token_alone_leave_no_room_above_the_same_token(encoder, m
         return vectors[:, store.token_ids(shard)]  # [n_layers + 1, tokens, d_model]
 
     monkeypatch.setattr(ActivationStore, "hidden_states", states)
-    for layer in similarity.measure(SIMILARITY, *encoder)["layers"]:
+    for layer in similarity.measure(SIMILARITY, *encoder).as_json()["layers"]:
         assert layer["same_token"] == {"value": 1, "low": 1, "high": 1}
         assert layer["rescaled_same_token"] is None
         assert layer["baseline"]["value"] < 0.5
@@ -275,7 +275,7 @@ def test_states_of_the_token_alone_leave_no_room_above_the_same_token(encoder, m
 def test_documents_of_one_word_have_no_null_of_one_document(encoder, monkeypatch):
     whole = [np.repeat(np.arange(len(part)), part).astype(np.int32) for part in LENGTHS]
     monkeypatch.setattr(ActivationStore, "token_ids", lambda store, n: whole[n] + 10 * n)
-    for layer in similarity.measure(SIMILARITY, *encoder)["layers"]:
+    for layer in similarity.measure(SIMILARITY, *encoder).as_json()["layers"]:
         assert layer["same_document"] is None and layer["rescaled_same_document"] is None
 
 
@@ -288,7 +288,7 @@ def test_states_of_the_document_alone_leave_no_room_above_the_same_document(enco
         return vectors[:, whole[shard] + 4 * shard]  # [n_layers + 1, tokens, d_model]
 
     monkeypatch.setattr(ActivationStore, "hidden_states", states)
-    for layer in similarity.measure(SIMILARITY, *encoder)["layers"]:
+    for layer in similarity.measure(SIMILARITY, *encoder).as_json()["layers"]:
         assert layer["same_document"] == {"value": 1, "low": 1, "high": 1}
         assert layer["rescaled_same_document"] is None
         assert layer["same_token"]["value"] < 0.5
@@ -296,10 +296,10 @@ def test_states_of_the_document_alone_leave_no_room_above_the_same_document(enco
 
 def test_documents_without_a_common_token_have_no_such_null(encoder, monkeypatch):
     names = ("same_token", "rescaled_same_token", "same_document", "rescaled_same_document")
-    before = similarity.measure(SIMILARITY, *encoder)
+    before = similarity.measure(SIMILARITY, *encoder).as_json()
     counted = [np.arange(sum(lengths), dtype=np.int32) for lengths in LENGTHS]
     monkeypatch.setattr(ActivationStore, "token_ids", lambda store, n: counted[n] + 100 * n)
-    result = similarity.measure(SIMILARITY, *encoder)
+    result = similarity.measure(SIMILARITY, *encoder).as_json()
     assert result["same_token_share"] == 0
     for layer, old in zip(result["layers"], before["layers"], strict=True):
         assert [layer.pop(name) for name in names][:2] == [None, None]

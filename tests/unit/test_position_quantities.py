@@ -539,7 +539,7 @@ def test_what_a_study_does_not_evaluate_is_told_from_what_has_no_share():
     measurement["conditions"] = measurement["conditions"][:2]
     intact, zero = measurement["conditions"]
     intact["recovered"], zero["recovered"], zero["reason"] = None, None, "too few tokens"
-    numbers = induction_quantities.induction(measurement)
+    numbers = induction_quantities.QUANTITIES.read(measurement)
     assert numbers["intact.recovered"] == NotRun("the intact model copies nothing that it loses")
     assert numbers["zero.recovered"] == NotRun("too few tokens")
     assert numbers["zero_closed.gain"] == NotRun("the study does not evaluate it")

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypedDict, TypeVar
 
 import typer
 from pydantic import BaseModel
@@ -25,6 +25,7 @@ from posenc.artifacts.files import (
     write_sealed,
 )
 from posenc.artifacts.provenance import code_digest, versions
+from posenc.artifacts.results import NotMeasured, Result
 from posenc.config.base import Name, Section
 from posenc.measurements.declaration import Measurement
 from posenc.store.activations import INDEX, ActivationStore, check_pair
@@ -51,7 +52,7 @@ class Job(StudyJob[P], Generic[P]):
 
 def command(
     declared: Measurement,
-    measure: Callable[[P, ActivationStore, ActivationStore], dict[str, Any]],
+    measure: Callable[[P, ActivationStore, ActivationStore], Result | NotMeasured],
     files: Collection[str] | None = None,
 ) -> Callable[..., None]:
     """Make the command line of a measurement of runs.
@@ -61,7 +62,7 @@ def command(
     declared
         Its declaration.
     measure
-        ``measure(parameters, intact, condition)``; see :func:`result` for what it returns.
+        ``measure(parameters, intact, condition)``.
     files
         Which files of a store it reads, None for all: only those are verified.
 
@@ -81,7 +82,7 @@ def command(
 def measure_runs(
     declared: Measurement,
     job: Job[P],
-    measure: Callable[[P, ActivationStore, ActivationStore], dict[str, Any]],
+    measure: Callable[[P, ActivationStore, ActivationStore], Result | NotMeasured],
     activations: Path,
     output: Path,
     files: Collection[str] | None = None,
@@ -129,7 +130,9 @@ def measure_runs(
             kept.finish(runs)
 
 
-def of_study(declared: Measurement, measure: Callable[[P], dict[str, Any]]) -> Callable[..., None]:
+def of_study(
+    declared: Measurement, measure: Callable[[P], Result | NotMeasured]
+) -> Callable[..., None]:
     """Make the command line of a measurement of its parameters alone: ``measure(parameters)``."""
 
     def main(config: Config, output: Output) -> None:
@@ -145,8 +148,10 @@ def documented(main: Callable[..., None], measure: Callable[..., Any]) -> Callab
     return main
 
 
-def result(declared: Measurement, run: dict[str, str], measured: dict[str, Any]) -> dict[str, Any]:
-    """The result of one run, without its provenance.
+def result(
+    declared: Measurement, run: dict[str, str], measured: Result | NotMeasured
+) -> dict[str, Any]:
+    """What a file holds of one run, without its provenance.
 
     Parameters
     ----------
@@ -155,7 +160,7 @@ def result(declared: Measurement, run: dict[str, str], measured: dict[str, Any])
     run
         What was measured: model, data set, condition, as far as they apply.
     measured
-        The results; a ``status`` other than ``measured`` comes with its ``reason``.
+        The results, or why there are none.
     """
     return {
         "schema": declared.schema,
@@ -164,21 +169,18 @@ def result(declared: Measurement, run: dict[str, str], measured: dict[str, Any])
         "run": run,
         "status": "measured",
         "reason": None,
-        **measured,
+        **(measured if isinstance(measured, dict) else measured.as_json()),
     }
 
 
-def not_run(reason: str, parameters: Any) -> dict[str, Any]:
+def not_run(reason: str, parameters: Any) -> NotMeasured:
     """What a measurement returns for a run that cannot be measured."""
-    empty: dict[str, Any] = {"documents": 0, "tokens": 0}
-    if hasattr(parameters, "confidence"):
-        empty["confidence"] = parameters.confidence
-    return {"status": "not run", "reason": reason, **empty}
+    return NotMeasured(reason=reason, confidence=getattr(parameters, "confidence", None))
 
 
 def attempted(
-    parameters: Any, measure: Callable[..., dict[str, Any]], *given: Any
-) -> dict[str, Any]:
+    parameters: Any, measure: Callable[..., Result | NotMeasured], *given: Any
+) -> Result | NotMeasured:
     """What ``measure(*given)`` returns, or why a part of the model that it reads is not known."""
     try:
         return measure(*given)
@@ -219,7 +221,7 @@ def seal(
     path: Path,
     declared: Measurement,
     run: dict[str, str],
-    measured: dict[str, Any],
+    measured: Result | NotMeasured,
     parameters: BaseModel,
     inputs: dict[str, Any],
 ) -> None:
@@ -228,7 +230,15 @@ def seal(
     write_sealed(path, {**result(declared, run, measured), "provenance": made_by})
 
 
-def bootstrap(parameters: Any) -> dict[str, Any]:
+class Resampling(TypedDict):
+    """How intervals are drawn, as the functions of ``posenc.metrics`` take it."""
+
+    samples: int
+    confidence: float
+    seed: int
+
+
+def bootstrap(parameters: Any) -> Resampling:
     """How intervals are drawn, as the functions of ``posenc.metrics`` take it."""
     return {
         "samples": parameters.bootstrap_samples,

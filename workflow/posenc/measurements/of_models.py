@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from posenc.artifacts.command import read_section
 from posenc.artifacts.files import ArtifactError, sha256_file
+from posenc.artifacts.results import NotMeasured, Result
 from posenc.config.base import Name
 from posenc.datasets.documents import read_documents
 from posenc.measurements.declaration import Measurement
@@ -52,13 +53,14 @@ class CellsJob(Job[P], Generic[P]):
 
 
 def of_weights(
-    declared: Measurement, measure: Callable[[Job, Path], dict[str, Any]]
+    declared: Measurement, measure: Callable[[Job, Path], Result | NotMeasured]
 ) -> Callable[..., None]:
     """Make the command line of a measurement of weights alone: ``measure(job, folder)``."""
 
     def main(model: Model, config: Config, weights: WeightsFolder, output: Output) -> None:
         job = read_section(config, Job[declared.parameters])  # type: ignore[name-defined]
         digests = model_digests(weights)
+        measured: Result | NotMeasured
         if (reason := lacking(declared, weights)) is not None:
             measured = not_run(reason, job.parameters)
         else:
@@ -70,7 +72,7 @@ def of_weights(
 
 def of_tokens(
     declared: Measurement,
-    measure: Callable[[P, Any, Tokens], dict[str, Any]],
+    measure: Callable[[P, Any, Tokens], Result | NotMeasured],
     is_for: Callable[[Reading], bool] = lambda reading: True,
 ) -> Callable[..., None]:
     """Make the command line of a measurement of a model that runs on its tokens.

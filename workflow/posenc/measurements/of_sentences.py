@@ -7,6 +7,7 @@ from typing import Any
 
 from posenc.artifacts.command import read_section
 from posenc.artifacts.files import sha256_file, verify
+from posenc.artifacts.results import NotMeasured, Result
 from posenc.measurements.declaration import Measurement
 from posenc.measurements.frame import Config, Output, documented, lacking, not_run, seal
 from posenc.measurements.of_models import Job, Model, TokenizerFile, WeightsFolder
@@ -17,7 +18,7 @@ CONDITIONS = {"intact": {"position": "intact"}, "zero": {"position": "zero"}}
 
 
 def of_sentences(
-    declared: Measurement, measure: Callable[[Any, Any, Any], dict[str, Any]]
+    declared: Measurement, measure: Callable[[Any, Any, Any], Result | NotMeasured]
 ) -> Callable[..., None]:
     """Make the command line of such a measurement: ``measure(job, network, tokenizer)``."""
 
@@ -34,6 +35,7 @@ def of_sentences(
 
         job = read_section(config, Job[declared.parameters])  # type: ignore[name-defined]
         digests = model_digests(weights) | {"tokenizer": sha256_file(tokenizer)}
+        measured: Result | NotMeasured
         if (reason := lacking(declared, weights)) is not None:
             measured = not_run(reason, job.parameters)
         else:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 
 import numpy as np
 import typer
@@ -14,6 +14,7 @@ from pydantic import BaseModel, model_validator
 
 from posenc.artifacts.command import read_section
 from posenc.artifacts.files import ArtifactError, write_sealed
+from posenc.artifacts.results import NotMeasured, Result
 from posenc.measurements.declaration import Measurement
 from posenc.measurements.frame import (
     Config,
@@ -73,11 +74,11 @@ class Subject:
 
 
 def of_tables(
-    declared: Measurement, measure: Callable[[P, Subject], dict[str, Any]]
+    declared: Measurement, measure: Callable[[P, Subject], Result | NotMeasured]
 ) -> Callable[..., None]:
     """Make the command line of a measurement of tables: ``measure(parameters, subject)``."""
 
-    def of_model(job: Job, name: str, weights: Path) -> dict[str, Any]:
+    def of_model(job: Job, name: str, weights: Path) -> Result | NotMeasured:
         assert job.reading is not None  # a job has one of both
         return measure(job.parameters, _of_model(name, job.reading.family, weights))
 
@@ -103,8 +104,8 @@ def of_tables(
         run = {"matrix" if job.matrix else "model": subject}
         matrix = job.matrix and job.matrix.model_dump(exclude={"path"})
         made_by = {**provenance(declared, job.parameters, inputs), "matrix": matrix}
-        facts = {"subject": subject, "kind": kind}
-        whole = {**result(declared, run, {**facts, **measured}), "provenance": made_by}
+        facts = {"subject": subject, "kind": kind, "provenance": made_by}
+        whole = {**result(declared, run, measured), **facts}
         write_sealed(output, whole)
 
     return documented(main, measure)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
+from posenc.artifacts.results import NotMeasured, Result
 from posenc.measurements.declaration import Measurement
 from posenc.measurements.frame import seal
 from posenc.tokens.tokenized import Tokens
@@ -50,7 +51,7 @@ def partial_of(output: Path, measurement: Measurement, model: str) -> Path:
 def seal_each(
     measurement: Measurement,
     evaluated: Sequence[Cell],
-    results: Sequence[dict[str, Any]],
+    results: Sequence[Result | NotMeasured],
     parameters: BaseModel,
     inputs: Mapping[str, Any],
 ) -> None:

@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from posenc.artifacts.command import read_section
 from posenc.artifacts.files import read_sealed
+from posenc.artifacts.results import Interval, NotMeasured, Result
 from posenc.conditions.learned import LearnedMask, read
 from posenc.conditions.section import Condition
 from posenc.config.base import Name
@@ -98,7 +99,7 @@ def loaded(
 
 def of_masks(
     declared: Measurement,
-    measure: Callable[[Any, Any, Tokens, dict[str, LearnedMask]], dict[str, Any]],
+    measure: Callable[[Any, Any, Tokens, dict[str, LearnedMask]], Result | NotMeasured],
     load: Callable[[ConditionsJob, Path], Any] = decoder,
 ) -> Callable[..., None]:
     """Make the command line of a measurement of a model that runs on its tokens under conditions.
@@ -128,7 +129,7 @@ def of_masks(
 
 def of_texts(
     declared: Measurement,
-    measure: Callable[[Any, Any, Tokens, list[str], dict[str, LearnedMask]], dict[str, Any]],
+    measure: Callable[[Any, Any, Tokens, list[str], dict[str, LearnedMask]], Result | NotMeasured],
 ) -> Callable[..., None]:
     """As :func:`of_masks`, where a decoder's documents are read as well as their tokens.
 
@@ -173,17 +174,17 @@ def losses_shown(
         yield from losses_under(network, documents, conditions, learned, batch_tokens, progress)
 
 
-def recovered_loss(means: PairedMeans, names: list[str], column: int) -> dict[str, float] | None:
+def recovered_loss(means: PairedMeans, names: list[str], column: int) -> Interval | None:
     """Share of the loss that a condition recovers; None where lacking positions costs nothing."""
     if WITHOUT not in names:
         return None
     intact, without = names.index(INTACT), names.index(WITHOUT)
     if not is_lost(means, intact, without):
         return None
-    return means.of(recovered, column, without, intact).as_json()  # type: ignore[return-value]
+    return Interval.of(means.of(recovered, column, without, intact))
 
 
-def recovered_gain(means: PairedMeans, names: list[str], column: int) -> dict[str, float] | None:
+def recovered_gain(means: PairedMeans, names: list[str], column: int) -> Interval | None:
     """As :func:`recovered_loss`, of a gain with its sign turned; None if nothing is gained, too."""
     has_gain = means.of(np.negative, names.index(INTACT)).low > 0
     return recovered_loss(means, names, column) if has_gain else None

@@ -9,6 +9,7 @@ chosen in the intact model on half of the sequences, and their attention is meas
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,9 +17,11 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from posenc.artifacts.command import run
+from posenc.artifacts.results import Interval, NotMeasured
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition, dumped
-from posenc.measurements.frame import bootstrap, not_run
+from posenc.measurements.frame import Resampling, bootstrap, not_run
+from posenc.measurements.induction import result
 from posenc.measurements.induction.declaration import MEASUREMENT, Induction
 from posenc.measurements.under_conditions import (
     INTACT,
@@ -75,7 +78,7 @@ class Found(NamedTuple):
 
 def measure(
     job: Job, network: Any, text: Tokens, learned: dict[str, LearnedMask]
-) -> dict[str, Any]:
+) -> result.Repetition | NotMeasured:
     """Make sequences of the tokens of a text, and run them under all conditions."""
     parameters = job.parameters
     tokens, begin = parameters.tokens, start(text)
@@ -97,20 +100,22 @@ def measure(
         name: under(network, documents, others, tokens, condition, learned)
         for name, condition in tqdm(job.conditions.items(), unit="condition", desc="induction")
     }
-    heads = {
-        kind: strongest(getattr(by_condition[INTACT], kind)[CHOOSING], parameters.heads)
-        for kind in ("previous", "induction")
-    }
-    uniform = uniform_scores(len(documents[0]), tokens)
-    return {
-        "documents": len(documents),
-        "tokens": len(documents) * len(documents[0]),
-        "confidence": parameters.confidence,
-        "period": tokens,
-        "heads": heads,
-        "uniform": dict(zip(("previous", "induction"), uniform, strict=True)),
-        "conditions": results(job, by_condition, heads),
-    }
+    intact = by_condition[INTACT]
+    assert intact.previous is not None and intact.induction is not None, "no mask, so patterns"
+    heads = result.Heads(
+        previous=strongest(intact.previous[CHOOSING], parameters.heads),
+        induction=strongest(intact.induction[CHOOSING], parameters.heads),
+    )
+    previous, induction = uniform_scores(len(documents[0]), tokens)
+    return result.Repetition(
+        documents=len(documents),
+        tokens=len(documents) * len(documents[0]),
+        confidence=parameters.confidence,
+        period=tokens,
+        heads=heads,
+        uniform=result.Uniform(previous=previous, induction=induction),
+        conditions=results(job, by_condition, heads),
+    )
 
 
 def start(text: Tokens) -> list[int]:
@@ -169,20 +174,18 @@ def under(
     return Found(first, again, other, previous, induction, reason)
 
 
-def strongest(scores: Floats, count: int) -> list[dict[str, Any]]:
+def strongest(scores: Floats, count: int) -> list[result.Head]:
     """The heads with the highest mean score of some sequences [sequences, n_layers, n_heads]."""
     mean = scores.mean(axis=0)  # [n_layers, n_heads]
     order = np.argsort(-mean, axis=None, kind="stable")[:count]  # [count]
     return [
-        {"layer": int(layer), "head": int(head), "score": float(mean[layer, head])}
+        result.Head(layer=int(layer), head=int(head), score=float(mean[layer, head]))
         for layer, head in zip(*np.unravel_index(order, mean.shape), strict=True)
     ]
 
 
-def results(
-    job: Job, by_condition: dict[str, Found], heads: dict[str, list[dict[str, Any]]]
-) -> list[dict[str, Any]]:
-    """One entry per condition, all on the same resampled sequences."""
+def results(job: Job, by_condition: dict[str, Found], heads: result.Heads) -> list[result.Copying]:
+    """What each condition does, all on the same resampled sequences."""
     options, names = bootstrap(job.parameters), list(by_condition)
     first, again, other = (
         np.stack([getattr(of_condition, part) for of_condition in by_condition.values()], axis=1)
@@ -195,30 +198,37 @@ def results(
     means = {
         part: PairedMeans(values, tokens[: len(values)], **options) for part, values in sums.items()
     }
-    entries = []
-    for column, (name, of_condition) in enumerate(by_condition.items()):
-        entry: dict[str, Any] = {"condition": name, "spec": dumped(job.conditions[name])}
-        for part in ("first", "again"):
-            entry[part] = means[part].of(lambda own: own, column).as_json()
-        for part in ("gain", "reordered"):
-            entry[part] = means[part].of(np.negative, column).as_json()
-        entry["recovered"] = recovered_gain(means["gain"], names, column)
-        for kind, which in heads.items():
-            entry[kind] = attention_of(getattr(of_condition, kind), which, options)
-        entries.append({**entry, "reason": of_condition.reason})
-    return entries
+
+    def mean(part: str, column: int, of: Callable[[Floats], Floats] = lambda own: own) -> Interval:
+        return Interval.of(means[part].of(of, column))
+
+    return [
+        result.Copying(
+            condition=name,
+            spec=dumped(job.conditions[name]),
+            first=mean("first", column),
+            again=mean("again", column),
+            gain=mean("gain", column, np.negative),
+            reordered=mean("reordered", column, np.negative),
+            recovered=recovered_gain(means["gain"], names, column),
+            previous=attention_of(of_condition.previous, heads.previous, options),
+            induction=attention_of(of_condition.induction, heads.induction, options),
+            reason=of_condition.reason,
+        )
+        for column, (name, of_condition) in enumerate(by_condition.items())
+    ]
 
 
 def attention_of(
-    scores: Floats | None, heads: list[dict[str, Any]], options: dict[str, Any]
-) -> dict[str, float] | None:
+    scores: Floats | None, heads: list[result.Head], options: Resampling
+) -> Interval | None:
     """Mean score of some heads, of scores [sequences, n_layers, n_heads]."""
     if scores is None:
         return None
-    layers, numbers = ([head[key] for head in heads] for key in ("layer", "head"))
+    layers, numbers = [head.layer for head in heads], [head.head for head in heads]
     own = scores[MEASURED][:, layers, numbers].mean(axis=1)  # [sequences]
     mean = PairedMeans(own[:, None], np.ones(len(own)), **options)
-    return mean.of(lambda value: value, 0).as_json()  # type: ignore[return-value]
+    return Interval.of(mean.of(lambda value: value, 0))
 
 
 main = of_masks(MEASUREMENT, measure)

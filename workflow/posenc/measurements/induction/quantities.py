@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from posenc.artifacts.numbers import NOT_EVALUATED, Entry, Quantities, estimate, with_spoken
+from posenc.artifacts.printing import By, Fields, Printed, quantities
 from posenc.drawing.exhibit import PAPER, Exhibit
+from posenc.measurements.induction.result import Repetition
 
 UNDER = (
     "intact", "zero", "zero_alibi", "zero_slope", "zero_closed", "placebo_heads", "placebo_layers",
@@ -14,33 +12,20 @@ UNDER = (
     "first_order_heads", "first_order_neighbours",
 )  # fmt: skip
 """Conditions whose copying documents report."""
-COPYING = ("first", "again", "gain", "reordered", "recovered", "previous", "induction")
-INDUCTION = tuple(f"{condition}.{part}" for condition in UNDER for part in COPYING)
-
-
-def induction(measurement: Mapping[str, Any]) -> dict[str, Entry]:
-    """Losses, gain and attention on repeated tokens, by condition."""
-    entries = {entry["condition"]: entry for entry in measurement["conditions"]}
-    numbers: dict[str, Entry] = {}
-    for condition in with_spoken(UNDER, entries):
-        entry = entries.get(condition, dict.fromkeys((*COPYING, "reason")))
-        reason = entry["reason"] or NOT_EVALUATED
-        if condition in entries:
-            reason = entry["reason"] or "the intact model copies nothing that it loses"
-        numbers |= {f"{condition}.{part}": estimate(entry[part], reason) for part in COPYING}
-    return numbers
-
-
-WORDS = {
-    "first": "loss of random tokens (nats per token)",
-    "again": "loss of the same tokens where they occur again (nats per token)",
-    "gain": "gain where a token occurs again (nats per token)",
-    "reordered": "the same gain where the tokens occur again in another order",
-    "recovered": "recovered share of the lost gain",
-    "previous": "attention of chosen heads to the previous token",
-    "induction": "attention of chosen heads to the token after the earlier occurrence",
+NO_GAIN = "the intact model copies nothing that it loses"
+PRINTED: Fields = {
+    "conditions": By("condition", spoken=UNDER),
+    "conditions.first": Printed("loss of random tokens (nats per token)"),
+    "conditions.again": Printed("loss of the same tokens where they occur again (nats per token)"),
+    "conditions.gain": Printed("gain where a token occurs again (nats per token)"),
+    "conditions.reordered": Printed("the same gain where the tokens occur again in another order"),
+    "conditions.recovered": Printed("recovered share of the lost gain", NO_GAIN),
+    "conditions.previous": Printed("attention of chosen heads to the previous token", NO_GAIN),
+    "conditions.induction": Printed(
+        "attention of chosen heads to the token after the earlier occurrence", NO_GAIN
+    ),
 }
-QUANTITIES = Quantities(read=induction, names=INDUCTION, words=WORDS)
+QUANTITIES = quantities(Repetition, PRINTED)
 FIGURE = Exhibit(
     "F masks in place of rotation",
     ("induction",),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +10,10 @@ from tqdm import tqdm
 
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
+from posenc.artifacts.results import Interval
 from posenc.measurements.frame import command, naming
 from posenc.measurements.similarity.declaration import MEASUREMENT, Similarity
+from posenc.measurements.similarity.result import GaussianNull, Layer, Similarities
 from posenc.metrics.bootstrap import percentile_interval, ratio_replicates
 from posenc.metrics.pairs import pair_replicates
 from posenc.metrics.representation import (
@@ -44,7 +46,7 @@ RESCALED = {
 
 def measure(
     parameters: Similarity, intact: ActivationStore, condition: ActivationStore
-) -> dict[str, Any]:
+) -> Similarities:
     """Compute the measurement, layer after layer; within a layer, shard after shard.
 
     A layer of a shard is contiguous on disk, so every byte is read once, and only one cosine per
@@ -64,7 +66,7 @@ def measure(
     )
     # [sampled]
     sample = sampled(np.arange(len(tokens.document)), parameters.sample_tokens, sample_seed)
-    compared: list[dict[str, Any]] = []
+    compared: list[dict[str, Interval | float]] = []
     count = parameters.baseline_pairs
     pairs = {"baseline": random_pairs(tokens.document, count, pair_seed)}  # [pairs] each
     token = np.concatenate(
@@ -82,7 +84,7 @@ def measure(
     sums = np.empty((n_documents, n_states))  # of cosines
     token_sd = np.empty(n_states)
     nulls = {name: np.empty((count, n_states)) for name in pairs}  # cosines of pairs
-    histograms: dict[str, Any] = {}
+    histograms: dict[str, list[float] | dict[str, list[float]]] = {}
     total = n_states * intact.n_shards
     with tqdm(total=total, unit="shard", desc="similarity", mininterval=5) as progress:
         for state in range(n_states):
@@ -124,24 +126,17 @@ def measure(
     of_pairs = {
         name: (tokens.document[i], tokens.document[j]) for name, (i, j) in pairs.items()
     }  # [pairs] each
-    return {
-        "documents": n_documents,
-        "tokens": len(tokens.document),
-        "confidence": parameters.confidence,
-        "d_model": d_model,
-        "sample_tokens": len(sample),
-        "same_token_share": same_token_share,
-        "layers": [
-            {**layer, **others}
-            for layer, others in zip(
-                layers(parameters, sums, counts, token_sd, nulls, of_pairs, document_seed),
-                compared,
-                strict=True,
-            )
-        ],
-        "gaussian_null": {"mean": 0.0, "sd": gaussian_null_sd(d_model)},
-        "histograms": histograms,
-    }
+    return Similarities(
+        documents=n_documents,
+        tokens=len(tokens.document),
+        confidence=parameters.confidence,
+        d_model=d_model,
+        sample_tokens=len(sample),
+        same_token_share=same_token_share,
+        layers=layers(parameters, sums, counts, token_sd, nulls, of_pairs, document_seed, compared),
+        gaussian_null=GaussianNull(mean=0.0, sd=gaussian_null_sd(d_model)),
+        histograms=histograms,
+    )
 
 
 def compare(
@@ -150,14 +145,14 @@ def compare(
     y: NDArray[np.floating],  # [sampled, d_model]
     document: NDArray[np.int64],  # [sampled]
     seed: np.random.SeedSequence,
-) -> dict[str, Any]:
+) -> dict[str, Interval | float]:
     """What compares sampled tokens with each other: without the mean, by rank, as a whole.
 
     Means have intervals over documents; linear CKA, which is no mean over tokens, has none.
     """
     x, y = x.astype(np.float64), y.astype(np.float64)
     counts = np.bincount(document)  # [documents]
-    results: dict[str, Any] = {"cka": linear_cka(x, y)}
+    results: dict[str, Interval | float] = {"cka": linear_cka(x, y)}
     columns = {
         "centred": centred_cosines(x, y),
         "standardised": standardised_cosines(x, y),
@@ -166,9 +161,9 @@ def compare(
     for name, values in columns.items():  # [sampled] each
         sums = np.bincount(document, values)  # [documents]
         replicates = ratio_replicates(sums, counts, parameters.bootstrap_samples, seed)
-        results[name] = percentile_interval(
-            sums.sum() / counts.sum(), replicates, parameters.confidence
-        ).as_json()
+        results[name] = Interval.of(
+            percentile_interval(sums.sum() / counts.sum(), replicates, parameters.confidence)
+        )
     return results
 
 
@@ -180,8 +175,9 @@ def layers(
     nulls: dict[str, NDArray[np.float64]],  # by name [pairs, n_layers + 1]
     of_pairs: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]],  # by name [pairs] each
     document_seed: np.random.SeedSequence,
-) -> list[dict[str, Any]]:
-    """One entry per layer: cosine, nulls and the cosine rescaled by each, with their intervals.
+    compared: list[dict[str, Interval | float]],  # by layer, what `compare` returns
+) -> list[Layer]:
+    """Each layer: cosine, nulls and the cosine rescaled by each, with their intervals.
 
     All are bootstrapped over the same documents. A null knows the documents of each pair: however
     many pairs are drawn, they are of these documents. A null without pairs is None, and so is the
@@ -193,8 +189,8 @@ def layers(
     # [samples, n_layers + 1] and [n_layers + 1]
     cosine_replicates = ratio_replicates(sums, counts, samples, document_seed)
     mean_cosine = sums.sum(axis=0) / counts.sum()
-    columns: dict[str, Any] = {
-        "cosine": percentile_interval(mean_cosine, cosine_replicates, confidence).as_json()
+    columns: dict[str, Sequence[Interval | None]] = {
+        "cosine": Interval.each(percentile_interval(mean_cosine, cosine_replicates, confidence))
     }
     number = np.cumsum(counts > 0) - 1  # [documents]: among those that have tokens
     for name, name_rescaled in RESCALED.items():
@@ -208,24 +204,29 @@ def layers(
         has_pair = ~np.isnan(replicates).any(axis=1)  # [samples]: few documents may have none
         replicates, with_pair = replicates[has_pair], cosine_replicates[has_pair]
         mean = nulls[name].mean(axis=0)  # [n_layers + 1]
-        columns[name] = percentile_interval(mean, replicates, confidence).as_json()
+        columns[name] = Interval.each(percentile_interval(mean, replicates, confidence))
         columns[name_rescaled] = [
             None
             if name != "baseline" and max(mean[state], replicates[:, state].max()) >= 1
-            else percentile_interval(
-                rescaled(mean_cosine[state], mean[state]),
-                rescaled(with_pair[:, state], replicates[:, state]),
-                confidence,
-            ).as_json()
+            else Interval.of(
+                percentile_interval(
+                    rescaled(mean_cosine[state], mean[state]),
+                    rescaled(with_pair[:, state], replicates[:, state]),
+                    confidence,
+                )
+            )
             for state in range(n_states)
         ]
     return [
-        {
-            "layer": state,
-            "name": layer_name(state, n_states),
-            "token_sd": float(token_sd[state]),
-            **{name: column[state] for name, column in columns.items()},
-        }
+        Layer.model_validate(
+            {
+                "layer": state,
+                "name": layer_name(state, n_states),
+                "token_sd": float(token_sd[state]),
+                **{name: column[state] for name, column in columns.items()},
+                **compared[state],
+            }
+        )
         for state in range(n_states)
     ]
 

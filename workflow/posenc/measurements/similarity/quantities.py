@@ -2,60 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from posenc.artifacts.numbers import Facts, NotRun
+from posenc.artifacts.printing import By, Fields, Printed, quantities
+from posenc.measurements.similarity.result import Similarities
 
-from posenc.artifacts.numbers import Facts, NotRun, Number, Quantities
-
-ESTIMATES = (
-    "cosine", "baseline", "rescaled", "same_document", "rescaled_same_document", "same_token",
-    "rescaled_same_token", "centred", "standardised", "retrieval",
-)  # fmt: skip
-COUNTS = ("documents", "tokens", "d_model", "sample_tokens")
-SIMILARITY = (
-    *COUNTS, "same_token_share", "gaussian.sd",
-    *(f"{layer}.{quantity}" for layer in ("embedding", "last")
-      for quantity in (*ESTIMATES, "token_sd", "cka")),
-)  # fmt: skip
-"""What it has whether it was run or not; what was measured has all layers."""
-
-
-def similarity(measurement: Mapping[str, Any]) -> Facts:
-    """Cosines with the intact model and their nulls, by layer."""
-    share = measurement["same_token_share"]
-    alike = "tokens of one id are all alike" if share else "no token is in two documents"
-    none = dict.fromkeys(("same_token", "rescaled_same_token"), alike)
-    facts: Facts = {key: Number(measurement[key]) for key in COUNTS}
-    facts["same_token_share"] = Number(share)
-    facts["gaussian.sd"] = Number(measurement["gaussian_null"]["sd"])
-    for layer in measurement["layers"]:
-        name = layer["name"].replace(" ", "_")
-        for key in ("token_sd", "cka"):
-            facts[f"{name}.{key}"] = Number(layer[key])
-        for key in ESTIMATES:
-            facts[f"{name}.{key}"] = (
-                Number(**layer[key])
-                if layer[key]
-                else NotRun(none.get(key, "no document has two different tokens"))
-            )
-    return facts
-
-
-WORDS = {
-    "baseline": "cosine of random token pairs",
-    "rescaled": "rescaled similarity (random pairs at 0)",
-    "same_document": "cosine of another token in the same document",
-    "rescaled_same_document": "rescaled similarity (another token of the document at 0)",
-    "same_token": "cosine of the same token in another document",
-    "rescaled_same_token": "rescaled similarity (the same token in another document at 0)",
-    "same_token_share": "share of tokens that are in another document too",
-    "centred": "token cosine, mean subtracted",
-    "standardised": "token cosine, dimensions standardised",
-    "retrieval": "share of tokens found again",
-    "token_sd": "standard deviation of the cosine over tokens",
-    "cka": "linear CKA with intact",
-    "gaussian": "independent Gaussian vectors",
-    "sd": "standard deviation of their cosine",
-    "sample_tokens": "tokens in the sample",
+NO_PAIRS = "no document has two different tokens"
+PRINTED: Fields = {
+    "documents": Printed(),
+    "tokens": Printed(),
+    "d_model": Printed(),
+    "sample_tokens": Printed("tokens in the sample"),
+    "same_token_share": Printed("share of tokens that are in another document too"),
+    "gaussian_null": Printed("independent Gaussian vectors", name="gaussian"),
+    "gaussian_null.sd": Printed("standard deviation of their cosine"),
+    "layers": By("name", spoken=("embedding", "last")),
+    "layers.token_sd": Printed("standard deviation of the cosine over tokens"),
+    "layers.cka": Printed("linear CKA with intact"),
+    "layers.cosine": Printed(),
+    "layers.baseline": Printed("cosine of random token pairs"),
+    "layers.rescaled": Printed("rescaled similarity (random pairs at 0)"),
+    "layers.same_document": Printed("cosine of another token in the same document", NO_PAIRS),
+    "layers.rescaled_same_document": Printed(
+        "rescaled similarity (another token of the document at 0)", NO_PAIRS
+    ),
+    "layers.same_token": Printed("cosine of the same token in another document"),
+    "layers.rescaled_same_token": Printed(
+        "rescaled similarity (the same token in another document at 0)"
+    ),
+    "layers.centred": Printed("token cosine, mean subtracted"),
+    "layers.standardised": Printed("token cosine, dimensions standardised"),
+    "layers.retrieval": Printed("share of tokens found again"),
 }
-QUANTITIES = Quantities(read=similarity, names=SIMILARITY, words=WORDS)
+
+
+def lacking(result: Similarities) -> Facts:
+    """Why a layer has no cosine of the same token."""
+    share = result.same_token_share
+    alike = NotRun("tokens of one id are all alike" if share else "no token is in two documents")
+    return {
+        f"{layer.name.replace(' ', '_')}.{name}": alike
+        for layer in result.layers
+        for name in ("same_token", "rescaled_same_token")
+        if getattr(layer, name) is None
+    }
+
+
+QUANTITIES = quantities(Similarities, PRINTED, lacking)

@@ -547,7 +547,7 @@ def test_what_a_study_does_not_evaluate_is_told_from_what_has_no_share():
     measurement["conditions"] = measurement["conditions"][:1]
     measurement["conditions"][0]["distances"].reverse()
     measurement["conditions"][0]["distances"][0]["recovered"] = None
-    numbers = swaps_quantities.swaps(measurement)
+    numbers = swaps_quantities.QUANTITIES.read(measurement)
     assert numbers["intact.far.recovered"] == NotRun("the intact model has no margin that it loses")
     assert numbers["intact.margin"] == expected(
         measurement["conditions"][0]["distances"][1]["margin"]

@@ -161,7 +161,7 @@ def test_swaps_of_a_document_are_its_own(text):
 def test_losses_of_the_intact_model_are_the_library_s(tmp_path, text, family):
     model = llama() if family == "llama" else load(saved(family, tmp_path / "model"), family)
     tokens, _ = text
-    result = step.measure(job(family), model, tokens, TEXTS, {})
+    result = step.measure(job(family), model, tokens, TEXTS, {}).as_json()
     every = forms(tokens)
 
     def losses(ids: list[int]) -> np.ndarray:
@@ -225,7 +225,7 @@ def test_what_only_sees_the_token_before_cannot_tell_later_tokens(tmp_path, text
     ],
 )
 def test_what_cannot_be_measured_says_why(text, changed, reason):
-    result = step.measure(job(**changed), None, text[0], TEXTS, {})
+    result = step.measure(job(**changed), None, text[0], TEXTS, {}).as_json()
     assert result["status"] == "not run" and result["reason"] == reason
 
 

@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posenc.artifacts.command import run
+from posenc.artifacts.results import Interval, NotMeasured
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition, dumped
 from posenc.measurements.frame import bootstrap, not_run
 from posenc.measurements.swaps.declaration import MEASUREMENT, Swaps
+from posenc.measurements.swaps.result import Distance, Preference, Preferences
 from posenc.measurements.under_conditions import (
     ConditionsJob,
     losses_shown,
@@ -62,7 +64,7 @@ class Form(NamedTuple):
 
 def measure(
     job: Job, network: Any, text: Tokens, texts: list[str], learned: dict[str, LearnedMask]
-) -> dict[str, Any]:
+) -> Preferences | NotMeasured:
     """Swap words of the documents of a text, and score both forms under all conditions."""
     parameters = job.parameters
     if not job.reading.is_decoder:
@@ -73,13 +75,13 @@ def measure(
         apart = max(parameters.distances)
         return not_run(f"too few documents have two words {apart} apart to swap", parameters)
     nll = losses(network, forms, job.conditions, learned)  # [forms, conditions, tokens - 1]
-    return {
-        "documents": documents,
-        "tokens": sum(len(form.ids) for form in forms),
-        "confidence": parameters.confidence,
-        "swaps": sum(form.distance == parameters.distances[0] for form in forms),
-        "conditions": results(job, forms, nll),
-    }
+    return Preferences(
+        documents=documents,
+        tokens=sum(len(form.ids) for form in forms),
+        confidence=parameters.confidence,
+        swaps=sum(form.distance == parameters.distances[0] for form in forms),
+        conditions=results(job, forms, nll),
+    )
 
 
 def forms_of(parameters: Swaps, text: Tokens, texts: list[str], max_tokens: int) -> list[Form]:
@@ -121,29 +123,22 @@ def losses(
     return nll
 
 
-def results(job: Job, forms: list[Form], nll: Floats) -> list[dict[str, Any]]:
-    """One entry per condition, all on the same resampled documents."""
+def results(job: Job, forms: list[Form], nll: Floats) -> list[Preference]:
+    """What each condition makes of the swaps, all on the same resampled documents."""
     names = list(job.conditions)
-    by_distance = {
-        distance: under_distance(job.parameters, forms, nll, names, distance)
-        for distance in job.parameters.distances
-    }
+    by_distance = [
+        under_distance(job.parameters, forms, nll, names, distance)
+        for distance in dict.fromkeys(job.parameters.distances)
+    ]
     return [
-        {
-            "condition": name,
-            "spec": dumped(job.conditions[name]),
-            "distances": [
-                {"distance": distance, **by_condition[column]}
-                for distance, by_condition in by_distance.items()
-            ],
-        }
-        for column, name in enumerate(names)
+        Preference(condition=name, spec=dumped(job.conditions[name]), distances=list(of_condition))
+        for name, of_condition in zip(names, zip(*by_distance, strict=True), strict=True)
     ]
 
 
 def under_distance(
     parameters: Swaps, forms: list[Form], nll: Floats, names: list[str], distance: int
-) -> list[dict[str, Any]]:
+) -> list[Distance]:
     """Preference, margins in nats and the recovered share, by condition.
 
     ``nll`` is [forms, conditions, tokens - 1].
@@ -169,13 +164,14 @@ def under_distance(
     # A margin is a loss with its sign turned, as a gain is.
     costs, later_costs = means(-margins), means(-later)
     return [
-        {
-            "preference": shares.of(lambda own: own, column).as_json(),
-            "margin": costs.of(np.negative, column).as_json(),
-            "recovered": recovered_gain(costs, names, column),
-            "later": later_costs.of(np.negative, column).as_json(),
-            "later_recovered": recovered_gain(later_costs, names, column),
-        }
+        Distance(
+            distance=distance,
+            preference=Interval.of(shares.of(lambda own: own, column)),
+            margin=Interval.of(costs.of(np.negative, column)),
+            recovered=recovered_gain(costs, names, column),
+            later=Interval.of(later_costs.of(np.negative, column)),
+            later_recovered=recovered_gain(later_costs, names, column),
+        )
         for column in range(len(names))
     ]
 

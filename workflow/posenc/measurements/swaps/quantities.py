@@ -2,35 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from posenc.artifacts.numbers import NOT_EVALUATED, Entry, Quantities, estimate, with_spoken
+from posenc.artifacts.numbers import NOT_EVALUATED, Facts, NotRun, with_spoken
+from posenc.artifacts.printing import Printed, number, quantities
 from posenc.measurements.induction.quantities import UNDER
+from posenc.measurements.swaps.result import Preferences
 
-ORDER = ("preference", "margin", "recovered", "later", "later_recovered")
-SWAPS = tuple(
-    f"{condition}.{where}{part}"
-    for condition in (*UNDER, "single_token")
-    for where in ("", "far.")
-    for part in ORDER
-)
-
-
-def swaps(measurement: Mapping[str, Any]) -> dict[str, Entry]:
-    """Preference for a text over its swapped form, of the nearest words and of the furthest."""
-    entries = {entry["condition"]: entry["distances"] for entry in measurement["conditions"]}
-    facts: dict[str, Entry] = {}
-    for condition in with_spoken((*UNDER, "single_token"), entries):
-        at = sorted(entries.get(condition, ()), key=lambda entry: entry["distance"])
-        reason = "the intact model has no margin that it loses"
-        if not at:
-            at, reason = [dict.fromkeys(ORDER)], NOT_EVALUATED
-        for where, entry in (("", at[0]), ("far.", at[-1])):
-            facts |= {f"{condition}.{where}{part}": estimate(entry[part], reason) for part in ORDER}
-    return facts
-
-
+SPOKEN = (*UNDER, "single_token")
+"""Conditions whose swaps documents report."""
 WORDS = {
     "preference": "share of swaps whose text is preferred to its swapped form",
     "margin": "loss of a swapped text beyond its own (nats per swap)",
@@ -38,4 +16,29 @@ WORDS = {
     "later": "the same, of tokens that follow the swap with the same token before them",
     "later_recovered": "recovered share of the lost margin, of those tokens",
 }
-QUANTITIES = Quantities(read=swaps, names=SWAPS, words=WORDS)
+NAMES = tuple(
+    f"{condition}.{where}{part}" for condition in SPOKEN for where in ("", "far.") for part in WORDS
+)
+MARGIN = Printed(absent="the intact model has no margin that it loses")
+
+
+def near_and_far(result: Preferences) -> Facts:
+    """Preference for a text over its swapped form, of the nearest words and of the furthest."""
+    by_condition = {
+        entry.condition: sorted(entry.distances, key=lambda swaps: swaps.distance)
+        for entry in result.conditions
+    }
+    facts: Facts = {}
+    for condition in with_spoken(SPOKEN, by_condition):
+        distances = by_condition.get(condition)
+        for where, place in (("", 0), ("far.", -1)):
+            for part in WORDS:
+                facts[f"{condition}.{where}{part}"] = (
+                    number(getattr(distances[place], part), MARGIN)
+                    if distances
+                    else NotRun(NOT_EVALUATED)
+                )
+    return facts
+
+
+QUANTITIES = quantities(Preferences, {}, near_and_far, NAMES, WORDS)

@@ -568,7 +568,7 @@ def test_what_a_study_does_not_evaluate_is_told_from_what_has_no_share():
     measurement = planted("choices")
     measurement["conditions"] = measurement["conditions"][:1]
     measurement["conditions"][0]["recovered"] = None
-    numbers = choices_quantities.choices(measurement)
+    numbers = choices_quantities.QUANTITIES.read(measurement)
     assert numbers["intact.recovered"] == NotRun("nothing is lost without positions")
     assert numbers["zero.mc1"] == NotRun("the study does not evaluate it")
 

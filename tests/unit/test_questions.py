@@ -153,7 +153,7 @@ def brute(model, documents, condition) -> list[np.ndarray]:
 def test_scores_are_of_the_library_s_own_logits(tmp_path, name):
     model = load(saved("gpt2", tmp_path / "model"), "gpt2")
     wanted, condition = job(), Condition.model_validate(CONDITIONS[name])
-    measurement = step.measure(wanted, model, words(), QUESTIONS, {"bumps": bumps()})
+    measurement = step.measure(wanted, model, words(), QUESTIONS, {"bumps": bumps()}).as_json()
     entry = next(entry for entry in measurement["conditions"] if entry["condition"] == name)
     if name == "zero":
         model.transformer.wpe.weight.data.zero_()
@@ -182,7 +182,7 @@ def test_scores_are_of_the_library_s_own_logits(tmp_path, name):
 
 def test_differences_are_of_the_numbers_beside_them(tmp_path):
     model = load(saved("gpt2", tmp_path / "model"), "gpt2")
-    measurement = step.measure(job(), model, words(), QUESTIONS, {"bumps": bumps()})
+    measurement = step.measure(job(), model, words(), QUESTIONS, {"bumps": bumps()}).as_json()
     assert (
         measurement["documents"] == 3
         and measurement["answers"] == 12
@@ -211,7 +211,7 @@ def test_a_second_interval_is_over_categories(tmp_path):
     model = load(saved("gpt2", tmp_path / "model"), "gpt2")
 
     def entries(questions):
-        measurement = step.measure(job(), model, words(), questions, {"bumps": bumps()})
+        measurement = step.measure(job(), model, words(), questions, {"bumps": bumps()}).as_json()
         return {entry["condition"]: entry for entry in measurement["conditions"]}
 
     by_condition = entries(QUESTIONS)
@@ -243,7 +243,9 @@ def test_a_second_interval_is_over_categories(tmp_path):
 def test_batches_change_nothing(tmp_path):
     model = load(saved("gpt2", tmp_path / "model"), "gpt2")
     whole, single = (
-        step.measure(job(batch_tokens=size), model, words(), QUESTIONS, {"bumps": bumps()})
+        step.measure(
+            job(batch_tokens=size), model, words(), QUESTIONS, {"bumps": bumps()}
+        ).as_json()
         for size in (4096, 1)
     )
     for entry, other in zip(whole["conditions"], single["conditions"], strict=True):
@@ -260,7 +262,7 @@ def test_batches_change_nothing(tmp_path):
     ],
 )
 def test_what_cannot_be_measured_says_why(changed, questions, reason):
-    measurement = step.measure(job(**changed), None, words(), questions, {})
+    measurement = step.measure(job(**changed), None, words(), questions, {}).as_json()
     assert (measurement["status"], measurement["reason"]) == ("not run", reason)
 
 
@@ -269,13 +271,15 @@ def test_questions_that_are_too_long_are_counted(tmp_path):
     long = step.Question("who ?", ["one"], ["two " * 20])
     measurement = step.measure(
         job(questions=4, max_tokens=24), model, words(), [*QUESTIONS, long], {"bumps": bumps()}
-    )
+    ).as_json()
     assert (measurement["documents"], measurement["too_long"]) == (3, 1)
 
 
 def test_a_large_model_has_as_many_questions_as_documents(tmp_path):
     model = load(saved("gpt2", tmp_path / "model"), "gpt2")
-    measurement = step.measure(job(documents=2), model, words(), QUESTIONS, {"bumps": bumps()})
+    measurement = step.measure(
+        job(documents=2), model, words(), QUESTIONS, {"bumps": bumps()}
+    ).as_json()
     assert measurement["documents"] == 2
 
 

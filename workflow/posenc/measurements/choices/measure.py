@@ -24,9 +24,11 @@ from numpy.typing import NDArray
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import sha256_file, verify
+from posenc.artifacts.results import Interval, NotMeasured
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import dumped
 from posenc.measurements.choices.declaration import FIELD, MEASUREMENT, Choices
+from posenc.measurements.choices.result import Answering, Chance, Scores
 from posenc.measurements.frame import Config, Output, bootstrap, not_run, seal
 from posenc.measurements.of_models import (
     DocumentsFolder,
@@ -136,7 +138,7 @@ def measure(
     tokenizer: Any,
     questions: list[Question],
     learned: dict[str, LearnedMask],
-) -> dict[str, Any]:
+) -> Scores | NotMeasured:
     """Score the answers of drawn questions after their own and after another question."""
     parameters = job.parameters
     if not job.reading.is_decoder:
@@ -176,17 +178,18 @@ def measure(
     scores = {
         name: [scored(chosen, part) for part in np.split(sums, 2)] for name, sums in answers.items()
     }
-    return {
-        "documents": len(chosen),
-        "tokens": sum(len(ids) for pairs in asked["own"] for ids, _ in pairs),
-        "confidence": parameters.confidence,
-        "too_long": count - len(kept),
-        "answers": sum(len(question.true) + len(question.wrong) for question in chosen),
-        "chance": dict(zip(SCORES, levels.mean(axis=0).tolist(), strict=True)),
-        "conditions": results(
+    mc1_level, mc2_level = levels.mean(axis=0).tolist()
+    return Scores(
+        documents=len(chosen),
+        tokens=sum(len(ids) for pairs in asked["own"] for ids, _ in pairs),
+        confidence=parameters.confidence,
+        too_long=count - len(kept),
+        answers=sum(len(question.true) + len(question.wrong) for question in chosen),
+        chance=Chance(mc1=mc1_level, mc2=mc2_level),
+        conditions=results(
             job, scores, np.array(answer_tokens), levels, [question.category for question in chosen]
         ),
-    }
+    )
 
 
 def sequences(
@@ -262,8 +265,8 @@ def results(
     answer_tokens: NDArray[np.int64],
     levels: Floats,
     categories: Sequence[str | None],
-) -> list[dict[str, Any]]:
-    """One entry per condition, all on the same resampled questions.
+) -> list[Answering]:
+    """How each condition answers, all on the same resampled questions.
 
     Parameters
     ----------
@@ -291,23 +294,34 @@ def results(
             over_categories[part] = CategoryMeans(
                 sums, counts, list(map(str, categories)), **options
             )
-    entries = []
+    conditions = []
     for column, name in enumerate(names):
-        entry: dict[str, Any] = {"condition": name, "spec": dumped(job.conditions[name])}
+        scores_of: dict[str, Interval | None] = {}
         for part, mean in means.items():
-            entry[part] = mean.of(lambda own: own, column).as_json()
-            entry[f"delta_{part}"] = mean.of(np.subtract, column, intact).as_json()
-            entry[f"{part}_other"] = mean.of(lambda own: own, count + column).as_json()
             wider = over_categories.get(part)
-            entry[f"delta_{part}_categories"] = (
-                wider.of(np.subtract, column, intact).as_json() if wider else None
-            )
-            entry[f"{part}_question"] = mean.of(np.subtract, column, count + column).as_json()
+            scores_of |= {
+                part: Interval.of(mean.of(lambda own: own, column)),
+                f"delta_{part}": Interval.of(mean.of(np.subtract, column, intact)),
+                f"{part}_other": Interval.of(mean.of(lambda own: own, count + column)),
+                f"delta_{part}_categories": (
+                    Interval.of(wider.of(np.subtract, column, intact)) if wider else None
+                ),
+                f"{part}_question": Interval.of(mean.of(np.subtract, column, count + column)),
+            }
         for part in SCORES:
-            entry[f"{part}_chance"] = means[part].of(np.subtract, column, 2 * count).as_json()
-        entry["recovered"] = recovered_loss(means["nll"], names, column)
-        entries.append(entry)
-    return entries
+            above = means[part].of(np.subtract, column, 2 * count)
+            scores_of[f"{part}_chance"] = Interval.of(above)
+        conditions.append(
+            Answering.model_validate(
+                {
+                    "condition": name,
+                    "spec": dumped(job.conditions[name]),
+                    **scores_of,
+                    "recovered": recovered_loss(means["nll"], names, column),
+                }
+            )
+        )
+    return conditions
 
 
 if __name__ == "__main__":

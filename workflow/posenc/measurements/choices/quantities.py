@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from posenc.artifacts.numbers import NOT_EVALUATED, Entry, Number, Quantities, estimate, with_spoken
+from posenc.artifacts.printing import By, Fields, Printed, quantities
+from posenc.measurements.choices.result import Scores
 
 ANSWERING = (
     "intact", "zero", "zero_closed", "placebo_heads", "zero_fitted", "intact_fitted", "fitted",
@@ -13,57 +11,42 @@ ANSWERING = (
     "first_order_heads", "first_order_neighbours",
 )  # fmt: skip
 """Conditions whose answers to questions documents report."""
-OVER_CATEGORIES = tuple(f"delta_{score}_categories" for score in ("mc1", "mc2", "nll"))
-ANSWERS = (
-    *(f"{score}{of}" for score in ("mc1", "mc2", "nll") for of in ("", "_other", "_question")),
-    "mc1_chance", "mc2_chance", "delta_mc1", "delta_mc2", "delta_nll", "recovered",
-    *OVER_CATEGORIES,
-)  # fmt: skip
-CHOICES = (
-    "chance.mc1",
-    "chance.mc2",
-    "questions",
-    *(f"{condition}.{part}" for condition in ANSWERING for part in ANSWERS),
-)
-
-
-def choices(measurement: Mapping[str, Any]) -> dict[str, Entry]:
-    """Scores of questions and losses of their true answers, by condition."""
-    entries = {entry["condition"]: entry for entry in measurement["conditions"]}
-    numbers: dict[str, Entry] = {"questions": Number(measurement["documents"])}
-    numbers |= {f"chance.{part}": Number(level) for part, level in measurement["chance"].items()}
-    for condition in with_spoken(ANSWERING, entries):
-        entry = entries.get(condition, dict.fromkeys(ANSWERS))
-        reason = NOT_EVALUATED
-        if condition in entries:
-            reason = "nothing is lost without positions"
-        for part in ANSWERS:
-            lacking = reason
-            if condition in entries and part in OVER_CATEGORIES:
-                lacking = "questions have no categories"
-            numbers[f"{condition}.{part}"] = estimate(entry.get(part), lacking)
-    return numbers
-
-
-WORDS = {
-    "questions": "questions",
-    "mc1": "questions whose best answer is the likeliest choice (MC1)",
-    "mc2": "share of the answers' probability on true ones (MC2)",
-    "nll": "loss of true answers (nats per token)",
-    "mc1_other": "MC1 after another question",
-    "mc2_other": "MC2 after another question",
-    "nll_other": "loss of true answers after another question (nats per token)",
-    "mc1_question": "MC1, own minus another question",
-    "mc2_question": "MC2, own minus another question",
-    "nll_question": "loss of true answers, own minus another question (nats per token)",
-    "mc1_chance": "MC1 above chance",
-    "mc2_chance": "MC2 above chance",
-    "delta_mc1": "MC1, minus the intact model's",
-    "delta_mc2": "MC2, minus the intact model's",
-    "delta_nll": "loss of true answers, minus the intact model's (nats per token)",
-    "delta_mc1_categories": "MC1, minus the intact model's, over categories too",
-    "delta_mc2_categories": "MC2, minus the intact model's, over categories too",
-    "delta_nll_categories": "loss of true answers, minus the intact, over categories too",
-    "recovered": "recovered share of the lost log-probability of true answers",
+NO_CATEGORIES = "questions have no categories"
+PRINTED: Fields = {
+    "documents": Printed("questions", name="questions"),
+    "chance.mc1": Printed(),
+    "chance.mc2": Printed(),
+    "conditions": By("condition", spoken=ANSWERING),
+    "conditions.mc1": Printed("questions whose best answer is the likeliest choice (MC1)"),
+    "conditions.mc2": Printed("share of the answers' probability on true ones (MC2)"),
+    "conditions.nll": Printed("loss of true answers (nats per token)"),
+    "conditions.mc1_other": Printed("MC1 after another question"),
+    "conditions.mc2_other": Printed("MC2 after another question"),
+    "conditions.nll_other": Printed("loss of true answers after another question (nats per token)"),
+    "conditions.mc1_question": Printed("MC1, own minus another question"),
+    "conditions.mc2_question": Printed("MC2, own minus another question"),
+    "conditions.nll_question": Printed(
+        "loss of true answers, own minus another question (nats per token)"
+    ),
+    "conditions.mc1_chance": Printed("MC1 above chance"),
+    "conditions.mc2_chance": Printed("MC2 above chance"),
+    "conditions.delta_mc1": Printed("MC1, minus the intact model's"),
+    "conditions.delta_mc2": Printed("MC2, minus the intact model's"),
+    "conditions.delta_nll": Printed(
+        "loss of true answers, minus the intact model's (nats per token)"
+    ),
+    "conditions.delta_mc1_categories": Printed(
+        "MC1, minus the intact model's, over categories too", NO_CATEGORIES
+    ),
+    "conditions.delta_mc2_categories": Printed(
+        "MC2, minus the intact model's, over categories too", NO_CATEGORIES
+    ),
+    "conditions.delta_nll_categories": Printed(
+        "loss of true answers, minus the intact, over categories too", NO_CATEGORIES
+    ),
+    "conditions.recovered": Printed(
+        "recovered share of the lost log-probability of true answers",
+        "nothing is lost without positions",
+    ),
 }
-QUANTITIES = Quantities(read=choices, names=CHOICES, words=WORDS)
+QUANTITIES = quantities(Scores, PRINTED)

@@ -636,7 +636,7 @@ def token_classes(model: str, dataset: str, specs: dict) -> dict:
         "intact": estimate(3.0),
         "conditions": [
             {
-                "condition": name, "spec": specs[name], "delta_nll": estimate(cost),
+                "condition": name, "spec": specs[name] or {}, "delta_nll": estimate(cost),
                 "explained": 0.03, "permuted": 0.001,
                 "factors": [factor(*item, cost) for item in FACTORS.items()],
             }

@@ -242,7 +242,7 @@ def test_surprisal_is_of_a_trigram_that_saw_other_documents():
 def test_costs_are_differences_of_the_library_s_losses(tmp_path):
     tokens, _ = write_text(tmp_path, TEXTS)
     model = load(saved("gpt2", tmp_path / "model"), "gpt2")
-    result = step.measure(job(), model, tokens, TEXTS, {})
+    result = step.measure(job(), model, tokens, TEXTS, {}).as_json()
     losses = {}
     for name, weight in (("intact", model.transformer.wpe.weight.detach().clone()), ("zero", None)):
         with torch.no_grad():
@@ -277,13 +277,11 @@ def test_costs_are_differences_of_the_library_s_losses(tmp_path):
     assert by_age["1 to 4 tokens ago"]["mean"]["value"] == pytest.approx(
         cost[recent].mean(), abs=1e-5
     )
-    alike = step.results(
+    _, alike = step.results(
         job(), np.zeros((9, 5), int), np.repeat(range(3), 3), np.ones((9, len(CONDITIONS)))
     )
-    entries = [level for f in alike["conditions"][0]["factors"] for level in f["classes"]]
-    assert {level["share"] for level in entries} == {None}, (
-        "nothing is lost, of which to have a share"
-    )
+    levels = [level for factor in alike[0].factors for level in factor.classes]
+    assert {level.share for level in levels} == {None}, "nothing is lost, of which to have a share"
     for factor in zero["factors"]:
         assert sum(level["tokens"] for level in factor["classes"]) == len(cost)
     assert zero["explained"] > zero["permuted"] > 0
@@ -293,7 +291,7 @@ def test_costs_are_differences_of_the_library_s_losses(tmp_path):
 def test_documents_are_cut_and_left_out(tmp_path):
     tokens, _ = write_text(tmp_path, TEXTS)
     model = load(saved("gpt2", tmp_path / "model"), "gpt2")
-    result = step.measure(job(every=3, tokens=5), model, tokens, TEXTS, {})
+    result = step.measure(job(every=3, tokens=5), model, tokens, TEXTS, {}).as_json()
     assert (result["documents"], result["tokens"]) == (4, 20)
 
 
@@ -307,7 +305,7 @@ def test_documents_are_cut_and_left_out(tmp_path):
 def test_what_cannot_be_measured_says_why(tmp_path, changed, reason):
     tokens, _ = write_text(tmp_path, TEXTS)
     network = load(saved("gpt2", tmp_path / "model"), "gpt2")
-    result = step.measure(job(**changed), network, tokens, TEXTS, {})
+    result = step.measure(job(**changed), network, tokens, TEXTS, {}).as_json()
     assert result["status"] == "not run" and result["reason"] == reason
 
 
@@ -317,8 +315,8 @@ def test_numbers_of_classes():
     zero = measurement["conditions"][0]
     zero["factors"][0]["classes"][0]["adjusted"] = made_up.estimate(0.7)
     zero["factors"][0]["classes"][3]["mean"] = None
-    named = numbers.token_classes(measurement)
-    assert set(named) == set(numbers.TOKEN_CLASSES)
+    named = numbers.QUANTITIES.read(measurement)
+    assert set(named) == set(numbers.QUANTITIES.names)
     assert named["zero.punctuation.adjusted"].value == 0.7
     assert named["zero.never.mean"].value == zero["factors"][1]["classes"][0]["mean"]["value"]
     assert named["zero_closed.delta_nll"].value == pytest.approx(0.2)

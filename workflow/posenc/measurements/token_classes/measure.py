@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posenc.artifacts.command import run
+from posenc.artifacts.results import Interval, NotMeasured
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import dumped
 from posenc.measurements.frame import bootstrap, not_run
 from posenc.measurements.token_classes.declaration import MEASUREMENT, TokenClasses
+from posenc.measurements.token_classes.result import Cost, Costs, Factor, TokenClass
 from posenc.measurements.under_conditions import INTACT, ConditionsJob, losses_shown, of_texts
 from posenc.metrics.class_effects import ClassSums, Effects, permuted_within
 from posenc.metrics.ngram import KneserNey
@@ -57,7 +59,7 @@ Job = ConditionsJob[TokenClasses]
 
 def measure(
     job: Job, network: Any, text: Tokens, texts: list[str], learned: dict[str, LearnedMask]
-) -> dict[str, Any]:
+) -> Costs | NotMeasured:
     """Score the documents of a text under all conditions, and break their costs down by class."""
     from posenc.capture.parts import architecture, positions_of
 
@@ -82,13 +84,15 @@ def measure(
     quarter = levels_of(surprisal, np.quantile(surprisal[counted], QUARTERS))  # [tokens]
     codes = np.column_stack([codes, quarter])[counted]  # [counted, factors]
     nll = losses(job, network, [ids[number].tolist() for number in read], learned)
-    return {
-        "documents": len(read),
-        "tokens": int(counted.sum()),
-        "confidence": parameters.confidence,
-        "positions": positions_of(network),
-        **results(job, codes, document[counted], nll[counted]),
-    }
+    intact, conditions = results(job, codes, document[counted], nll[counted])
+    return Costs(
+        documents=len(read),
+        tokens=int(counted.sum()),
+        confidence=parameters.confidence,
+        positions=positions_of(network),
+        intact=intact,
+        conditions=conditions,
+    )
 
 
 def surprisals(ids: list[Integers], read: list[int], vocabulary: int) -> list[Floats]:
@@ -164,8 +168,10 @@ def losses(
     return nll
 
 
-def results(job: Job, codes: Integers, document: Integers, nll: Floats) -> dict[str, Any]:
-    """Costs by condition and class.
+def results(
+    job: Job, codes: Integers, document: Integers, nll: Floats
+) -> tuple[Interval, list[Cost]]:
+    """Loss of the intact model in nats per token, and costs by condition and class.
 
     Parameters
     ----------
@@ -189,55 +195,55 @@ def results(job: Job, codes: Integers, document: Integers, nll: Floats) -> dict[
     intact = names.index(INTACT)
     of_document = np.stack([np.bincount(document, column) for column in nll.T], axis=1)
     means = PairedMeans(of_document, sums.tokens, **bootstrap(parameters))
-    entries = []
+    conditions = []
     for column, name in enumerate(names):
         if column == intact:
             continue
         cost = nll[:, column] - nll[:, intact]  # [tokens]
         effects = sums.effects(cost, **bootstrap(parameters))
-        entries.append(
-            {
-                "condition": name,
-                "spec": dumped(job.conditions[name]),
-                "delta_nll": means.of(np.subtract, column, intact).as_json(),
-                "explained": effects.explained,
-                "permuted": float(np.mean([permuted.explained(cost) for permuted in shuffled])),
-                "factors": by_factor(sums, effects, is_lost(means, intact, column)),
-            }
+        conditions.append(
+            Cost(
+                condition=name,
+                spec=dumped(job.conditions[name]),
+                delta_nll=Interval.of(means.of(np.subtract, column, intact)),
+                explained=effects.explained,
+                permuted=float(np.mean([permuted.explained(cost) for permuted in shuffled])),
+                factors=by_factor(sums, effects, is_lost(means, intact, column)),
+            )
         )
-    return {"intact": means.of(lambda own: own, intact).as_json(), "conditions": entries}
+    return Interval.of(means.of(lambda own: own, intact)), conditions
 
 
-def by_factor(sums: ClassSums, effects: Effects, has_share: bool) -> list[dict[str, Any]]:
-    """One entry per factor, with one per class; without shares where nothing is lost."""
-    entries, place = [], 0
-    estimates: dict[str, list[Any]] = {
-        key: getattr(effects, key).as_json() for key in ("mean", "adjusted", "share")
-    }  # of [classes]
-    if not has_share:
-        estimates["share"] = [None] * len(sums.known)
-    for number, (factor, classes) in enumerate(FACTORS.items()):
-        levels = []
-        for name in classes:
+def by_factor(sums: ClassSums, effects: Effects, has_share: bool) -> list[Factor]:
+    """Each factor with its classes; without shares where nothing is lost."""
+    factors, place = [], 0
+    mean, adjusted, share = (
+        Interval.each(of_class) for of_class in (effects.mean, effects.adjusted, effects.share)
+    )  # [classes] each
+    for number, (factor, names) in enumerate(FACTORS.items()):
+        classes = []
+        for name in names:
             is_known = bool(sums.known[place])
-            levels.append(
-                {
-                    "class": name,
-                    "tokens": int(sums.of_class[:, place].sum()),
-                    "documents": int((sums.of_class[:, place] > 0).sum()),
-                    **{key: own[place] if is_known else None for key, own in estimates.items()},
-                }
+            classes.append(
+                TokenClass(
+                    name=name,
+                    tokens=int(sums.of_class[:, place].sum()),
+                    documents=int((sums.of_class[:, place] > 0).sum()),
+                    mean=mean[place] if is_known else None,
+                    adjusted=adjusted[place] if is_known else None,
+                    share=share[place] if is_known and has_share else None,
+                )
             )
             place += 1
-        entries.append(
-            {
-                "factor": factor,
-                "alone": float(effects.alone[number]),
-                "unique": float(effects.unique[number]),
-                "classes": levels,
-            }
+        factors.append(
+            Factor(
+                factor=factor,
+                alone=float(effects.alone[number]),
+                unique=float(effects.unique[number]),
+                classes=classes,
+            )
         )
-    return entries
+    return factors
 
 
 main = of_texts(MEASUREMENT, measure)

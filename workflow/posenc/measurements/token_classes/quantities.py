@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from posenc.artifacts.numbers import NOT_EVALUATED, Entry, Number, Quantities, estimate, with_spoken
+from posenc.artifacts.numbers import NOT_EVALUATED, Facts, NotRun, with_spoken
+from posenc.artifacts.printing import By, Fields, Printed, number, quantities
 from posenc.drawing.exhibit import PAPER, Exhibit
+from posenc.measurements.token_classes.result import Costs
 
 PAYING = ("zero", "zero_closed", "placebo_heads", "zero_fitted")
 """Conditions whose costs by class are spoken of."""
@@ -23,44 +22,41 @@ CLASSES = {
     "surprising": ("trigram's surprisal", "highest quarter"),
 }  # fmt: skip
 """By the last part but one of a key: factor and class."""
-OF_CLASSES, OF_COSTS = ("mean", "adjusted", "share"), ("delta_nll", "explained", "permuted")
-TOKEN_CLASSES = (
-    "documents", "tokens",
-    *(f"{condition}.{part}" for condition in PAYING for part in OF_COSTS),
-    *(f"{condition}.{name}.{part}" for condition in PAYING for name in CLASSES
-      for part in OF_CLASSES),
-)  # fmt: skip
+OF_CLASSES = ("mean", "adjusted", "share")
+PRINTED: Fields = {
+    "documents": Printed("documents"),
+    "tokens": Printed("tokens that are predicted"),
+    "conditions": By("condition", spoken=PAYING),
+    "conditions.delta_nll": Printed("loss, minus the intact model's (nats per token)"),
+    "conditions.explained": Printed("share of its variance within documents that classes explain"),
+    "conditions.permuted": Printed("the same of classes permuted within documents"),
+}
+FEW = Printed(absent="too few documents have such a token, or nothing is lost")
 
 
-def token_classes(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+def by_class(result: Costs) -> Facts:
     """Costs by class of token and condition."""
-    entries = {entry["condition"]: entry for entry in measurement["conditions"]}
-    facts: dict[str, Entry] = {part: Number(measurement[part]) for part in ("documents", "tokens")}
-    for condition in with_spoken(PAYING, entries):
-        entry = entries.get(condition, {"factors": []})
-        few = "too few documents have such a token, or nothing is lost"
-        lacking = few if entry["factors"] else NOT_EVALUATED
-        facts |= {f"{condition}.{part}": estimate(entry.get(part), lacking) for part in OF_COSTS}
-        classes = {
-            (factor["factor"], level["class"]): level
-            for factor in entry["factors"]
-            for level in factor["classes"]
+    by_condition = {
+        cost.condition: {
+            (factor.factor, token_class.name): token_class
+            for factor in cost.factors
+            for token_class in factor.classes
         }
+        for cost in result.conditions
+    }
+    facts: Facts = {}
+    for condition in with_spoken(PAYING, by_condition):
         for name, place in CLASSES.items():
-            level = classes.get(place, {})
-            facts |= {
-                f"{condition}.{name}.{part}": estimate(level.get(part), lacking)
-                for part in OF_CLASSES
-            }
+            for part in OF_CLASSES:
+                facts[f"{condition}.{name}.{part}"] = (
+                    number(getattr(by_condition[condition][place], part), FEW)
+                    if condition in by_condition
+                    else NotRun(NOT_EVALUATED)
+                )
     return facts
 
 
 WORDS = {
-    "documents": "documents",
-    "tokens": "tokens that are predicted",
-    "delta_nll": "loss, minus the intact model's (nats per token)",
-    "explained": "share of its variance within documents that classes explain",
-    "permuted": "the same of classes permuted within documents",
     "mean": "mean (nats per token)",
     "adjusted": "the same, adjusted for the other classes and the document",
     "share": "share of the whole cost",
@@ -80,7 +76,10 @@ WORDS = {
     "expected": "of tokens that a trigram expects most",
     "surprising": "of tokens that a trigram expects least",
 }
-QUANTITIES = Quantities(read=token_classes, names=TOKEN_CLASSES, words=WORDS)
+NAMES = tuple(
+    f"{condition}.{name}.{part}" for condition in PAYING for name in CLASSES for part in OF_CLASSES
+)
+QUANTITIES = quantities(Costs, PRINTED, by_class, NAMES, WORDS)
 FIGURE = Exhibit(
     "A1 and F1: which tokens pay without positions",
     ("token_classes",),

@@ -239,7 +239,7 @@ def test_contexts_are_beginnings_of_documents_that_are_long_enough(text):
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
 def test_pairs_have_the_library_s_probabilities(tmp_path, text, family):
     model, one_job = network(family, tmp_path), job(family)
-    measurement = step.measure(one_job, model, text, {})
+    measurement = step.measure(one_job, model, text, {}).as_json()
     contexts = step.contexts_of(one_job.parameters, text, 40)
     near, far, chosen = [], [], []
     for context in contexts:
@@ -280,7 +280,7 @@ def test_pairs_have_the_library_s_probabilities(tmp_path, text, family):
 
 
 def test_all_tokens_have_all_the_probability(tmp_path, text):
-    measurement = step.measure(job(candidates=60), network("gpt2", tmp_path), text, {})
+    measurement = step.measure(job(candidates=60), network("gpt2", tmp_path), text, {}).as_json()
     assert measurement["candidates"] == 40  # the vocabulary
     for entry in (*measurement["conditions"], measurement["other"]):
         for part in ("mass", "mass_first"):
@@ -289,7 +289,7 @@ def test_all_tokens_have_all_the_probability(tmp_path, text):
 
 def test_places_apart_are_independent_for_what_only_sees_the_token_before(tmp_path, text):
     """It expects b after x and x after a, whatever else stands there: a product of marginals."""
-    measurement = step.measure(job(), network("gpt2", tmp_path), text, {})
+    measurement = step.measure(job(), network("gpt2", tmp_path), text, {}).as_json()
     by_name = {entry["condition"]: entry["distances"] for entry in measurement["conditions"]}
     near, far = by_name["single_token"]
     for part in ("dependence", "interaction"):
@@ -314,7 +314,7 @@ def test_what_cannot_be_measured_says_why(tmp_path, text, changed, reason):
     own = changed.pop("texts", None)
     if own:
         text = write_text(tmp_path / "own", own)[0]
-    measurement = step.measure(job(**changed), None, text, {})
+    measurement = step.measure(job(**changed), None, text, {}).as_json()
     assert measurement["status"] == "not run" and measurement["reason"] == reason
 
 

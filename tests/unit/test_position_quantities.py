@@ -558,7 +558,7 @@ def test_what_a_study_does_not_evaluate_is_told_from_what_has_no_share():
     measurement["conditions"] = measurement["conditions"][:1]
     measurement["conditions"][0]["distances"].reverse()
     measurement["conditions"][0]["distances"][0]["recovered"] = None
-    numbers = joint_order_quantities.joint_order(measurement)
+    numbers = joint_order_quantities.QUANTITIES.read(measurement)
     assert numbers["intact.far.recovered"] == NotRun("nothing of the order is lost")
     assert numbers["intact.order"] == expected(
         measurement["conditions"][0]["distances"][1]["order"]

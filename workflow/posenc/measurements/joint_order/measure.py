@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from posenc.artifacts.command import run
+from posenc.artifacts.results import Interval, NotMeasured
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition, dumped
 from posenc.measurements.frame import bootstrap, not_run
 from posenc.measurements.joint_order.declaration import MEASUREMENT, JointOrder
+from posenc.measurements.joint_order.result import Distribution, Orders, Pairs, UnderCondition
 from posenc.measurements.under_conditions import (
     INTACT,
     ConditionsJob,
@@ -79,7 +81,7 @@ class Tables(NamedTuple):
 
 def measure(
     job: Job, network: Any, text: Tokens, learned: dict[str, LearnedMask]
-) -> dict[str, Any]:
+) -> Orders | NotMeasured:
     """Ask for the candidates at both places after the beginning of each document."""
     parameters = job.parameters
     if not job.reading.is_decoder:
@@ -99,13 +101,15 @@ def measure(
     with tqdm(total=total, unit="token", desc="pairs", mininterval=2) as progress:
         own = tables(network, contexts, candidates, job.conditions, learned, progress)
         other = tables(network, others, candidates, intact, learned, progress)
-    return {
-        "documents": len(contexts),
-        "tokens": sum(len(context.ids) for context in contexts),
-        "candidates": len(candidates[0]),
-        "confidence": parameters.confidence,
-        **results(job, own, other),
-    }
+    conditions, control = results(job, own, other)
+    return Orders(
+        documents=len(contexts),
+        tokens=sum(len(context.ids) for context in contexts),
+        confidence=parameters.confidence,
+        candidates=len(candidates[0]),
+        conditions=conditions,
+        other=control,
+    )
 
 
 def contexts_of(parameters: JointOrder, text: Tokens, max_tokens: int) -> list[Context]:
@@ -186,41 +190,54 @@ def tables(
     return Tables(first, dict(zip(DISTANCES, (near, far), strict=True)))
 
 
-def results(job: Job, own: Tables, other: Tables) -> dict[str, Any]:
-    """One entry per condition, and the control, all on the same resampled documents."""
+def results(job: Job, own: Tables, other: Tables) -> tuple[list[UnderCondition], Distribution]:
+    """Distributions of each condition, and of the control, all on the same resampled documents."""
     options, names = bootstrap(job.parameters), list(job.conditions)
     intact, count = names.index(INTACT), len(own.first)
 
-    def means(values: Floats) -> PairedMeans:  # values [contexts, columns]
+    def means(values: Floats) -> PairedMeans:  # values [contexts, conditions + 1]
         return PairedMeans(values, np.ones(count), **options)
 
-    entries: list[dict[str, Any]] = [{"distances": []} for _ in (*names, "other")]
-    masses = {
-        "mass_first": [np.exp(table.first).sum(axis=-1) for table in (own, other)],
-        "mass": [np.exp(table.pairs[1]).sum(axis=(-2, -1)) for table in (own, other)],
-    }
-    for part, values in masses.items():
-        mean = means(np.concatenate(values, axis=1))  # [contexts, conditions + 1]
-        for column, entry in enumerate(entries):
-            entry[part] = mean.of(lambda value: value, column).as_json()
+    def mean(paired: PairedMeans, column: int) -> Interval:
+        return Interval.of(paired.of(lambda value: value, column))
+
+    # [contexts, conditions + 1] each
+    mass_first, mass = (
+        means(np.concatenate(values, axis=1))
+        for values in (
+            [np.exp(table.first).sum(axis=-1) for table in (own, other)],
+            [np.exp(table.pairs[1]).sum(axis=(-2, -1)) for table in (own, other)],
+        )
+    )
+    pairs: list[list[Pairs]] = [[] for _ in (*names, "other")]
     for distance in DISTANCES:
         # [contexts, conditions + 1, candidates, candidates]
         logs = np.concatenate([own.pairs[distance], other.pairs[distance]], axis=1)
         reference = logs[:, [intact]]  # [contexts, 1, candidates, candidates]
         parts = {**order_of(logs), **likeness(logs, reference)}
         by_part = {part: means(values) for part, values in parts.items()}
-        for column, entry in enumerate(entries):
-            of_pairs: dict[str, Any] = {"distance": distance}
-            for part, mean in by_part.items():
-                of_pairs[part] = mean.of(lambda value: value, column).as_json()
+        for column, of_column in enumerate(pairs):
+            numbers: dict[str, Interval | None] = {
+                part: mean(paired, column) for part, paired in by_part.items()
+            }
             if column < len(names):
-                of_pairs["recovered"] = recovered_loss(by_part["order_lost"], names, column)
-            entry["distances"].append(of_pairs)
+                numbers["recovered"] = recovered_loss(by_part["order_lost"], names, column)
+            of_column.append(Pairs.model_validate({"distance": distance, **numbers}))
     conditions = [
-        {"condition": name, "spec": dumped(job.conditions[name]), **entry}
-        for name, entry in zip(names, entries, strict=False)
+        UnderCondition(
+            condition=name,
+            spec=dumped(job.conditions[name]),
+            mass_first=mean(mass_first, column),
+            mass=mean(mass, column),
+            distances=pairs[column],
+        )
+        for column, name in enumerate(names)
     ]
-    return {"conditions": conditions, "other": entries[-1]}
+    last = len(names)
+    control = Distribution(
+        mass_first=mean(mass_first, last), mass=mean(mass, last), distances=pairs[last]
+    )
+    return conditions, control
 
 
 main = of_masks(MEASUREMENT, measure)

@@ -2,61 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from posenc.artifacts.numbers import NOT_EVALUATED, Facts, NotRun, with_spoken
+from posenc.artifacts.printing import By, Fields, Printed, number, quantities
+from posenc.measurements.joint_order.result import Orders
 
-from posenc.artifacts.numbers import NOT_EVALUATED, Entry, Number, Quantities, estimate, with_spoken
-
-OTHER = "other"
-"""The intact model after the beginning of another document, beside conditions."""
 PAIRED = ("intact", "zero", "zero_closed", "placebo_heads")
 """Conditions whose pairs of words documents report."""
-MASSES = ("mass_first", "mass")
-OF_PAIRS = (
-    "repeats", "dependence", "order", "places", "interaction", "divergence", "log_ratio",
-    "additive", "agreement", "correlation", "interaction_correlation", "words_lost", "order_lost",
-    "recovered",
-)  # fmt: skip
-JOINT_ORDER = (
-    "documents", "candidates",
-    *(f"{condition}.{part}"
-      for condition in (*PAIRED, OTHER)
-      for part in (*MASSES, *(f"{where}{name}" for where in ("", "far.") for name in OF_PAIRS))
-      if condition != OTHER or not part.endswith("recovered")),
-)  # fmt: skip
-
-
-def joint_order(measurement: Mapping[str, Any]) -> dict[str, Entry]:
-    """Order of pairs of neighbours and of pairs with a token between them, by condition.
-
-    ``other`` is the intact model after the beginning of another document.
-    """
-    entries = {entry["condition"]: entry for entry in measurement["conditions"]} | {
-        OTHER: measurement["other"]
-    }
-    numbers: dict[str, Entry] = {
-        part: Number(measurement[part]) for part in ("documents", "candidates")
-    }
-    for condition in with_spoken(PAIRED, entries):
-        entry = entries.get(condition, {"distances": []})
-        reason = "nothing of the order is lost" if condition in entries else NOT_EVALUATED
-        numbers |= {f"{condition}.{part}": estimate(entry.get(part), reason) for part in MASSES}
-        by_distance = {pairs["distance"]: pairs for pairs in entry["distances"]}
-        for where, distance in (("", 1), ("far.", 2)):
-            pairs = by_distance.get(distance, {})
-            for part in OF_PAIRS:
-                if condition != OTHER or part != "recovered":
-                    numbers[f"{condition}.{where}{part}"] = estimate(pairs.get(part), reason)
-    return numbers
-
-
-WORDS = {
-    "documents": "documents",
-    "candidates": "words at either place",
-    "far": "with a token between",
-    "other": "the intact model after another document",
-    "mass_first": "probability of those words at the first place",
-    "mass": "probability of their pairs",
+PRINTED: Fields = {
+    "documents": Printed("documents"),
+    "candidates": Printed("words at either place"),
+    "conditions": By("condition", spoken=PAIRED),
+    "conditions.mass_first": Printed("probability of those words at the first place"),
+    "conditions.mass": Printed("probability of their pairs"),
+    "other": Printed("the intact model after another document"),
+    "other.mass_first": Printed(),
+    "other.mass": Printed(),
+}
+OF_PAIRS = {
     "repeats": "probability that both are the same word",
     "dependence": "mutual information of the two places (nats)",
     "order": "total variation of pairs from their reverse",
@@ -72,4 +34,40 @@ WORDS = {
     "order_lost": "divergence from the intact model in their order (nats)",
     "recovered": "recovered share of the order that is lost",
 }
-QUANTITIES = Quantities(read=joint_order, names=JOINT_ORDER, words=WORDS)
+"""What documents print of pairs, and its words."""
+OTHER = "other"
+PLACES = {"": 1, "far.": 2}
+"""What comes before the name of a number, by the distance of pairs."""
+LOST = Printed(absent="nothing of the order is lost")
+
+
+def parts_of(condition: str) -> list[str]:
+    """What is printed of the pairs of a condition: there is nothing that the control recovers."""
+    return [part for part in OF_PAIRS if condition != OTHER or part != "recovered"]
+
+
+def of_pairs(result: Orders) -> Facts:
+    """Order of pairs of neighbours and of pairs with a token between them, by condition."""
+    by_condition = {entry.condition: entry.distances for entry in result.conditions}
+    by_condition[OTHER] = result.other.distances
+    facts: Facts = {}
+    for condition in with_spoken(PAIRED, by_condition):
+        by_distance = {pairs.distance: pairs for pairs in by_condition.get(condition, ())}
+        for where, distance in PLACES.items():
+            for part in parts_of(condition):
+                facts[f"{condition}.{where}{part}"] = (
+                    number(getattr(by_distance[distance], part), LOST)
+                    if by_distance
+                    else NotRun(NOT_EVALUATED)
+                )
+    return facts
+
+
+NAMES = tuple(
+    f"{condition}.{where}{part}"
+    for condition in (*PAIRED, OTHER)
+    for where in PLACES
+    for part in parts_of(condition)
+)
+WORDS = {"far": "with a token between", **OF_PAIRS}
+QUANTITIES = quantities(Orders, PRINTED, of_pairs, NAMES, WORDS)

@@ -115,7 +115,7 @@ def text_of(documents) -> Tokens:
 
 
 def test_costs_are_differences_of_losses_over_documents(model, documents):
-    result = step.measure(PARAMETERS, model, text_of(documents))
+    result = step.measure(PARAMETERS, model, text_of(documents)).as_json()
     drawn = [documents[k] for k in np.random.default_rng(0).permutation(len(documents))]
 
     def nll(heads, key=None):
@@ -148,7 +148,7 @@ def test_heads_are_ranked_on_other_documents_than_they_are_tried_on(model, docum
 
     step.losses = recorded
     try:
-        result = step.measure(PARAMETERS, model, text_of(documents))
+        result = step.measure(PARAMETERS, model, text_of(documents)).as_json()
     finally:
         step.losses = original
     (whole, alone), (tried, sets) = seen
@@ -179,7 +179,7 @@ def test_a_planted_head_is_the_one_that_costs(documents):
                 if (layer, head) != (1, 2):
                     weight[head] = 0
             block.self_attn.q_proj.weight[:] *= 20
-    result = step.measure(PARAMETERS, planted, text_of(documents))
+    result = step.measure(PARAMETERS, planted, text_of(documents)).as_json()
     costs = {(e["layer"], e["head"]): e["delta_nll"]["value"] for e in result["heads"]}
     assert all(abs(cost) < 1e-5 for place, cost in costs.items() if place != (1, 2))
     assert costs[1, 2] == pytest.approx(result["all"]["value"], rel=1e-3)
@@ -193,13 +193,13 @@ def test_shares_are_of_the_loss_without_any_rotation():
     sets = [Together("strongest", 1, [Choice(NONE)]), Together("random", 1, [Choice(NONE)] * 2)]
     nll = np.array([[15.0, 10.0, 12.0], [30.0, 20.0, 24.0]])  # [documents, choices]
     first, second = step.set_results(PARAMETERS, sets, ends, nll, np.array([10, 20]))
-    assert first["share"]["value"] == pytest.approx(0.5)
-    assert first["delta_nll"]["value"] == pytest.approx(0.5)
-    assert second["share"]["value"] == pytest.approx(0.1) and second["draws"] == 2
+    assert first.share.value == pytest.approx(0.5)
+    assert first.delta_nll.value == pytest.approx(0.5)
+    assert second.share.value == pytest.approx(0.1) and second.draws == 2
 
 
 def test_a_table_of_positions_turns_nothing():
-    result = step.measure(PARAMETERS, None, text_of([[1, 2]]))
+    result = step.measure(PARAMETERS, None, text_of([[1, 2]])).as_json()
     assert result["status"] == "not run" and "table" in result["reason"]
 
 
@@ -229,7 +229,7 @@ def test_without_a_rotary_model_the_figure_says_so(measured):
 
 def test_numbers_are_those_of_the_file(measured):
     measured["heads"][14]["delta_nll"] = {"value": 3.0, "low": -1.0, "high": 4.0}
-    named = numbers.unrotated_heads(measured)
+    named = numbers.QUANTITIES.read(measured)
     read = {f"key_{key}" for key in (0, 1, 4, 16)}
     read |= {
         f"{how}.{count}.{part}"
@@ -237,7 +237,7 @@ def test_numbers_are_those_of_the_file(measured):
         for count in (9, 27, 81)
         for part in ("delta_nll", "share")
     }
-    whole = {key for key in numbers.UNROTATED_HEADS if not key.startswith(("key_", *numbers.HOW))}
+    whole = {key for key in numbers.QUANTITIES.names if not key.startswith(("key_", *numbers.HOW))}
     assert set(named) == whole | read
     assert (named["head"].value, named["head.layer"].value, named["head.index"].value) == (3, 1, 5)
     positive = sum(entry["delta_nll"]["low"] > 0 for entry in measured["heads"])
@@ -246,7 +246,7 @@ def test_numbers_are_those_of_the_file(measured):
     assert named["strongest.27.share"].value == pytest.approx(0.27)
     assert named["random.81.delta_nll"].value == pytest.approx(2 * 0.2 * 0.9)
     assert named["agreement"].value == 0.7
-    short = numbers.unrotated_heads({**measured, "keys": [], "sets": []})
+    short = numbers.QUANTITIES.read({**measured, "keys": [], "sets": []})
     assert not any(key.startswith(("key_", "strongest.")) for key in short)
 
 

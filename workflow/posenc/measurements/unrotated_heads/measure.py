@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from posenc.artifacts.command import run
+from posenc.artifacts.results import Interval, NotMeasured
 from posenc.conditions.positions import ROTATION
 from posenc.measurements.frame import bootstrap, not_run
 from posenc.measurements.of_models import beginnings, of_tokens
 from posenc.measurements.unrotated_heads.declaration import FEWEST, MEASUREMENT, UnrotatedHeads
+from posenc.measurements.unrotated_heads.result import Head, HeadSet, Key, Layer, Rotations
 from posenc.metrics.recovery import PairedMeans
 from posenc.tokens.packing import packs_of
 from posenc.tokens.tokenized import Tokens
@@ -55,7 +57,7 @@ class Together(NamedTuple):
     choices: list[Choice]
 
 
-def measure(parameters: UnrotatedHeads, network: Any, text: Tokens) -> dict[str, Any]:
+def measure(parameters: UnrotatedHeads, network: Any, text: Tokens) -> Rotations | NotMeasured:
     """Take the rotation from heads, layers and keys of a model, on the beginnings of documents."""
     if network is None:
         return not_run("positions come in by a table: no head is turned", parameters)
@@ -90,17 +92,26 @@ def measure(parameters: UnrotatedHeads, network: Any, text: Tokens) -> dict[str,
     sets = list(together(parameters, ranking, shape))
     tried = [ids for ids, is_chosen in zip(documents, is_tried, strict=True) if is_chosen]
     of_sets = losses(network, tried, [choice for group in sets for choice in group.choices])
-    return {
-        "documents": len(documents),
-        "tokens": int(tokens.sum()),
-        "n_layers": shape[0],
-        "n_heads": shape[1],
-        "confidence": parameters.confidence,
-        **alone_results(parameters, shape, PairedMeans(nll, tokens, **bootstrap(parameters))),
-        "agreement_of_halves": float(spearmanr(ranking, trial).statistic),
-        "tried": len(tried),
-        "sets": set_results(parameters, sets, nll[is_tried, :2], of_sets, tokens[is_tried]),
-    }
+    means = PairedMeans(nll, tokens, **bootstrap(parameters))
+    costs = (Interval.of(means.of(np.subtract, column, 0)) for column in range(1, len(means.value)))
+    return Rotations(
+        documents=len(documents),
+        tokens=int(tokens.sum()),
+        confidence=parameters.confidence,
+        n_layers=shape[0],
+        n_heads=shape[1],
+        nll=Interval.of(means.of(lambda own: own, 0)),
+        # In the order of `alone`.
+        all=next(costs),
+        keys=[Key(key=key, delta_nll=next(costs)) for key in parameters.keys],
+        layers=[Layer(layer=layer, delta_nll=next(costs)) for layer in range(n_layers)],
+        heads=[
+            Head(layer=layer, head=head, delta_nll=next(costs)) for layer, head in np.ndindex(shape)
+        ],
+        agreement_of_halves=float(spearmanr(ranking, trial).statistic),
+        tried=len(tried),
+        sets=set_results(parameters, sets, nll[is_tried, :2], of_sets, tokens[is_tried]),
+    )
 
 
 def among(shape: tuple[int, int], places: Any) -> NDArray[np.bool_]:
@@ -153,44 +164,25 @@ def losses(network: Any, documents: list[list[int]], choices: Sequence[Choice]) 
     return sums
 
 
-def alone_results(
-    parameters: UnrotatedHeads, shape: tuple[int, int], means: PairedMeans
-) -> dict[str, Any]:
-    """What all heads, each key, each layer and each head cost, in nats per token."""
-    costs = iter(
-        means.of(np.subtract, column, 0).as_json() for column in range(1, len(means.value))
-    )
-    return {
-        "nll": means.of(lambda own: own, 0).as_json(),
-        "all": next(costs),
-        "keys": [{"key": key, "delta_nll": next(costs)} for key in parameters.keys],
-        "layers": [{"layer": layer, "delta_nll": next(costs)} for layer in range(shape[0])],
-        "heads": [
-            {"layer": layer, "head": head, "delta_nll": next(costs)}
-            for layer, head in np.ndindex(shape)
-        ],
-    }
-
-
 def set_results(
     parameters: UnrotatedHeads,
     sets: Sequence[Together],
     ends: Floats,  # [tried, 2]: sums of losses of the intact model, and without any rotation
     nll: Floats,  # [tried, choices of all sets]: the same of each choice
     tokens: NDArray[np.int64],  # [tried]
-) -> list[dict[str, Any]]:
+) -> list[HeadSet]:
     """What sets of heads cost together, and as a share of what all cost; means over draws."""
     edges = np.cumsum([0, *(len(group.choices) for group in sets)])
     columns = [nll[:, edges[k] : edges[k + 1]].mean(axis=1) for k in range(len(sets))]
     means = PairedMeans(np.column_stack([ends, *columns]), tokens, **bootstrap(parameters))
     return [
-        {
-            "choice": group.how,
-            "count": group.size,
-            "draws": len(group.choices),
-            "delta_nll": means.of(np.subtract, column, 0).as_json(),
-            "share": means.of(share, column, 0, 1).as_json(),
-        }
+        HeadSet(
+            choice=group.how,
+            count=group.size,
+            draws=len(group.choices),
+            delta_nll=Interval.of(means.of(np.subtract, column, 0)),
+            share=Interval.of(means.of(share, column, 0, 1)),
+        )
         for column, group in enumerate(sets, start=2)
     ]
 

@@ -68,7 +68,7 @@ def test_sentences_follow_the_seed_and_there_are_no_more_than_there_are(language
 
 
 def test_an_encoder_without_positions_cannot_tell_them_apart():
-    intact, without = conditions(step.measure(job(), bert(64), tokenizer_of(LETTERS)))
+    intact, without = conditions(step.measure(job(), bert(64), tokenizer_of(LETTERS)).as_json())
     assert intact["exchanged"]["value"] < 1 - 1e-6
     for end in ("value", "low", "high"):
         assert without["exchanged"][end] == pytest.approx(1, abs=1e-9)
@@ -77,7 +77,7 @@ def test_an_encoder_without_positions_cannot_tell_them_apart():
 
 
 def test_a_causal_decoder_without_positions_still_sees_order():
-    _, without = conditions(step.measure(job("gpt2"), gpt2(64), tokenizer_of(LETTERS)))
+    _, without = conditions(step.measure(job("gpt2"), gpt2(64), tokenizer_of(LETTERS)).as_json())
     assert without["exchanged"]["value"] < 1 - 1e-6
 
 
@@ -102,21 +102,21 @@ def test_cosines_by_hand(monkeypatch):
     )
     kinds = ("text", "exchanged", "paraphrase", "unrelated")
     ids = dict(zip(kinds, ([[1], [1]], [[2], [4]], [[3], [3]], [[4], [4]]), strict=True))
-    similarities = step.similarities(PARAMETERS, None, ids, {"position": "intact"})
-    assert similarities["exchanged"]["value"] == pytest.approx(0.5**0.5 / 2)
-    assert similarities["paraphrase"]["value"] == pytest.approx(0.6)
-    assert similarities["unrelated"]["value"] == 0
-    assert similarities["nearer"] == 0.5  # .71 and 0 against .6
+    similarities = step.similarities(PARAMETERS, None, ids, "intact", {"position": "intact"})
+    assert similarities.exchanged.value == pytest.approx(0.5**0.5 / 2)
+    assert similarities.paraphrase.value == pytest.approx(0.6)
+    assert similarities.unrelated.value == 0
+    assert similarities.nearer == 0.5  # .71 and 0 against .6
 
 
 def test_names_that_a_tokenizer_does_not_know_are_left_out():
     known = tokenizer_of(LETTERS)
-    result = step.measure(job(languages=["japanese", "english"]), bert(64), known)
+    result = step.measure(job(languages=["japanese", "english"]), bert(64), known).as_json()
     japanese, english = result["languages"]
     assert (japanese["status"], english["status"]) == ("not run", "measured")
     assert (english["pairs"], english["left_out"]) == (6, 0)
     assert result["documents"] == 6
-    only = step.measure(job(languages=["japanese"]), bert(64), known)
+    only = step.measure(job(languages=["japanese"]), bert(64), known).as_json()
     assert only["status"] == "not run"
     assert "the names of no language" in only["reason"]
 
@@ -124,23 +124,23 @@ def test_names_that_a_tokenizer_does_not_know_are_left_out():
 def test_sentences_that_are_cut_are_left_out():
     short = job()
     short.reading = Reading(family="bert", max_tokens=8)
-    measured = step.measure(short, bert(), tokenizer_of(LETTERS))
+    measured = step.measure(short, bert(), tokenizer_of(LETTERS)).as_json()
     assert measured["status"] == "not run"
 
 
 def test_numbers_by_language_and_condition():
     measurement = made_up.exchanged_roles("minilm", False)
-    quantities = numbers.exchanged_roles(measurement)
-    assert set(quantities) == set(numbers.EXCHANGED_ROLES)
+    quantities = numbers.QUANTITIES.read(measurement)
+    assert set(quantities) == set(numbers.QUANTITIES.names)
     assert quantities["english.zero.exchanged"].value == 1
     assert quantities["english.intact.exchanged"].value == pytest.approx(0.98)
     assert quantities["japanese.zero.unrelated"].value == pytest.approx(0.3 - 0.012)
     assert quantities["japanese.intact.nearer"].value == pytest.approx(0.96)
     assert quantities["japanese.pairs"].value == 198
     measurement["languages"][1] |= {"conditions": [], "reason": "unknown names"}
-    assert numbers.exchanged_roles(measurement)["japanese.intact.nearer"].reason == "unknown names"
+    assert numbers.QUANTITIES.read(measurement)["japanese.intact.nearer"].reason == "unknown names"
     measurement["languages"] = measurement["languages"][:1]
-    assert "no such sentences" in numbers.exchanged_roles(measurement)["japanese.pairs"].reason
+    assert "no such sentences" in numbers.QUANTITIES.read(measurement)["japanese.pairs"].reason
 
 
 def test_the_figure_shows_what_was_measured():

@@ -58,7 +58,7 @@ class By:
     spoken
         Names that documents speak of, whether a result has them or not.
     absent
-        Why there is no number of a name that a result has not.
+        Why there is no number of a name that a result has not, unless its part gives a ``reason``.
     words
         What a reader calls the names, where they say too little.
     name
@@ -108,7 +108,9 @@ class _Node:
             if which in entries:
                 yield from self._entry(key, entries[which], Printed(), reason)
             else:
-                yield from dict.fromkeys(self._under(key), NotRun(self.mark.absent)).items()
+                yield from dict.fromkeys(
+                    self._under(key), NotRun(reason or self.mark.absent)
+                ).items()
 
     def _under(self, key: str) -> Iterator[str]:
         if not self.below:

@@ -7,15 +7,17 @@ compared with a paraphrase, which should be nearer, and an unrelated sentence, w
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from posenc.artifacts.command import run
+from posenc.artifacts.results import Interval, NotMeasured
 from posenc.conditions.section import Condition
 from posenc.datasets.generated.roles import Roles, sentences
 from posenc.measurements.exchanged_roles.declaration import MEASUREMENT, ExchangedRoles
+from posenc.measurements.exchanged_roles.result import Comparisons, Cosines, Language
 from posenc.measurements.frame import bootstrap, not_run
 from posenc.measurements.of_models import Job
 from posenc.measurements.of_sentences import CONDITIONS, of_sentences
@@ -27,14 +29,14 @@ KINDS = ("exchanged", "paraphrase", "unrelated")
 """What a sentence is compared with."""
 
 
-def measure(job: Job[ExchangedRoles], network: Any, tokenizer: Any) -> dict[str, Any]:
+def measure(job: Job[ExchangedRoles], network: Any, tokenizer: Any) -> Comparisons | NotMeasured:
     """Compare sentences of each language under each condition.
 
     A pair is left out, and counted, if its two sentences are not the same tokens in another order:
     the tokenizer does not know the names, or cuts words elsewhere, or a sentence is too long.
     """
     parameters, read = job.parameters, 0
-    entries: list[dict[str, Any]] = []
+    languages: list[Language] = []
     for language in parameters.languages:
         roles = sentences(language, parameters.sentences, parameters.seed)
         ids = {kind: encoded(job, tokenizer, roles, kind) for kind in Roles._fields}
@@ -43,26 +45,34 @@ def measure(job: Job[ExchangedRoles], network: Any, tokenizer: Any) -> dict[str,
             for place, pair in enumerate(zip(ids["text"], ids["exchanged"], strict=True))
             if pair[0] != pair[1] and sorted(pair[0]) == sorted(pair[1])
         ]
-        result = {"language": language, "pairs": len(kept), "left_out": len(roles) - len(kept)}
+        conditions, reason = [], None
         if len(kept) < 2:
             reason = "no sentence with its names exchanged is the same tokens in another order"
-            entries.append({**result, "status": "not run", "reason": reason, "conditions": []})
-            continue
-        chosen = {kind: [ids[kind][place] for place in kept] for kind in ids}
-        read += sum(map(len, chosen["text"]))
-        conditions = [
-            {"condition": name, **similarities(parameters, network, chosen, spec)}
-            for name, spec in CONDITIONS.items()
-        ]
-        entries.append({**result, "status": "measured", "reason": None, "conditions": conditions})
+        else:
+            chosen = {kind: [ids[kind][place] for place in kept] for kind in ids}
+            read += sum(map(len, chosen["text"]))
+            conditions = [
+                similarities(parameters, network, chosen, name, spec)
+                for name, spec in CONDITIONS.items()
+            ]
+        languages.append(
+            Language(
+                language=language,
+                pairs=len(kept),
+                left_out=len(roles) - len(kept),
+                status="not run" if reason else "measured",
+                reason=reason,
+                conditions=conditions,
+            )
+        )
     if not read:
         return not_run("the tokenizer keeps the names of no language apart", parameters)
-    return {
-        "documents": sum(entry["pairs"] for entry in entries),
-        "tokens": read,
-        "confidence": parameters.confidence,
-        "languages": entries,
-    }
+    return Comparisons(
+        documents=sum(of_language.pairs for of_language in languages),
+        tokens=read,
+        confidence=parameters.confidence,
+        languages=languages,
+    )
 
 
 def encoded(
@@ -81,17 +91,27 @@ def encoded(
 
 
 def similarities(
-    parameters: ExchangedRoles, network: Any, ids: dict[str, list[list[int]]], spec: dict[str, str]
-) -> dict[str, Any]:
+    parameters: ExchangedRoles,
+    network: Any,
+    ids: dict[str, list[list[int]]],
+    name: str,
+    spec: dict[str, str],
+) -> Cosines:
     """Cosines of a sentence's vector with the others', means over sentences with intervals."""
     condition = Condition.model_validate(spec)
     vectors = {kind: vectors_of(network, texts, condition) for kind, texts in ids.items()}
+    # [sentences, kinds]
     cosines = np.stack([token_cosines(vectors["text"], vectors[kind]) for kind in KINDS], axis=1)
     estimates = ratio_bootstrap(cosines, np.ones(len(cosines)), **bootstrap(parameters))
-    means = cast("list[dict[str, float]]", estimates.as_json())
-    # How many exchanged sentences are nearer than the paraphrase.
-    nearer = np.mean(cosines[:, 0] > cosines[:, 1])
-    return {**dict(zip(KINDS, means, strict=True)), "nearer": float(nearer)}
+    exchanged, paraphrase, unrelated = Interval.each(estimates)
+    return Cosines(
+        condition=name,
+        exchanged=exchanged,
+        paraphrase=paraphrase,
+        unrelated=unrelated,
+        # How many exchanged sentences are nearer than the paraphrase.
+        nearer=float(np.mean(cosines[:, 0] > cosines[:, 1])),
+    )
 
 
 def vectors_of(network: Any, texts: list[list[int]], condition: Condition) -> Floats:

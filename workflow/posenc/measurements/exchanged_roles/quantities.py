@@ -2,48 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from posenc.artifacts.numbers import Entry, Quantities, estimate
+from posenc.artifacts.printing import By, Fields, Printed, quantities
 from posenc.drawing.exhibit import Exhibit
+from posenc.measurements.exchanged_roles.result import Comparisons
 
-LANGUAGES, SENTENCES = ("english", "japanese"), ("intact", "zero")
-COMPARED = ("exchanged", "paraphrase", "unrelated", "nearer")
-EXCHANGED_ROLES = tuple(
-    name for language in LANGUAGES
-    for name in (f"{language}.pairs", *(f"{language}.{condition}.{part}"
-                                        for condition in SENTENCES for part in COMPARED))
-)  # fmt: skip
-
-
-def exchanged_roles(measurement: Mapping[str, Any]) -> dict[str, Entry]:
-    """Cosines of sentences with others, by language and condition."""
-    numbers: dict[str, Entry] = {}
-    by_language = {language["language"]: language for language in measurement["languages"]}
-    for name in LANGUAGES:
-        language = by_language.get(name, {"reason": "the study has no such sentences"})
-        conditions = {each["condition"]: each for each in language.get("conditions", ())}
-        numbers[f"{name}.pairs"] = estimate(language.get("pairs"), language["reason"] or "")
-        for condition in SENTENCES:
-            each = conditions.get(condition, dict.fromkeys(COMPARED))
-            numbers |= {
-                f"{name}.{condition}.{part}": estimate(each[part], language["reason"] or "")
-                for part in COMPARED
-            }
-    return numbers
-
-
-WORDS = {
-    "english": "English",
-    "japanese": "Japanese",
-    "pairs": "sentences",
-    "exchanged": "cosine with names exchanged",
-    "paraphrase": "cosine with a paraphrase",
-    "unrelated": "cosine with an unrelated sentence",
-    "nearer": "share of sentences nearer to exchanged names than to the paraphrase",
+LANGUAGES = {"english": "English", "japanese": "Japanese"}
+PRINTED: Fields = {
+    "languages": By(
+        "language",
+        spoken=tuple(LANGUAGES),
+        absent="the study has no such sentences",
+        words=LANGUAGES,
+    ),
+    "languages.pairs": Printed("sentences"),
+    "languages.conditions": By("condition", spoken=("intact", "zero")),
+    "languages.conditions.exchanged": Printed("cosine with names exchanged"),
+    "languages.conditions.paraphrase": Printed("cosine with a paraphrase"),
+    "languages.conditions.unrelated": Printed("cosine with an unrelated sentence"),
+    "languages.conditions.nearer": Printed(
+        "share of sentences nearer to exchanged names than to the paraphrase"
+    ),
 }
-QUANTITIES = Quantities(read=exchanged_roles, names=EXCHANGED_ROLES, words=WORDS)
+QUANTITIES = quantities(Comparisons, PRINTED)
 FIGURE = Exhibit(
     "A1 sentences that differ in order alone",
     ("exchanged_roles",),

@@ -43,7 +43,7 @@ def measured(family: str, sentence: str = "a man sat", tokens: int = 8) -> dict:
     """The measurement of a small model whose tokens are letters."""
     parameters = SampleScores(sentence=sentence, tokens=tokens)
     job = SimpleNamespace(parameters=parameters, reading=Reading(family=family, max_tokens=16))
-    return step.measure(job, loaded(family), tokenizer_of(LETTERS[:30]))
+    return step.measure(job, loaded(family), tokenizer_of(LETTERS[:30])).as_json()
 
 
 def test_scores_give_the_librarys_own_patterns(family):

@@ -16,13 +16,14 @@ from posenc.conditions.section import Condition
 from posenc.measurements.of_models import Job
 from posenc.measurements.of_sentences import CONDITIONS, of_sentences
 from posenc.measurements.sample_scores.declaration import MEASUREMENT, SampleScores
+from posenc.measurements.sample_scores.result import Scores, Sentence
 
 DECIMALS = 2
 """Of a score in nats: its weight in the pattern is then right to a hundredth, whatever the size
 of the score."""
 
 
-def measure(job: Job[SampleScores], network: Any, tokenizer: Any) -> dict[str, Any]:
+def measure(job: Job[SampleScores], network: Any, tokenizer: Any) -> Sentence:
     """Run the sentence once under each condition."""
     parameters, reading = job.parameters, job.reading
     longest = min(parameters.tokens, reading.max_tokens)
@@ -31,16 +32,16 @@ def measure(job: Job[SampleScores], network: Any, tokenizer: Any) -> dict[str, A
     for name, spec in CONDITIONS.items():
         layers = scores_under(network, ids, Condition.model_validate(spec))
         packed = [[written(head, reading.is_decoder) for head in layer] for layer in layers]
-        conditions.append({"condition": name, "layers": packed})
-    return {
-        "documents": 1,
-        "tokens": len(ids),
-        "is_causal": reading.is_decoder,
-        "n_layers": len(layers),
-        "n_heads": len(layers[0]),
-        "pieces": pieces,
-        "conditions": conditions,
-    }
+        conditions.append(Scores(condition=name, layers=packed))
+    return Sentence(
+        documents=1,
+        tokens=len(ids),
+        is_causal=reading.is_decoder,
+        n_layers=len(layers),
+        n_heads=len(layers[0]),
+        pieces=pieces,
+        conditions=conditions,
+    )
 
 
 def tokens_of(

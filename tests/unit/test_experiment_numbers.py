@@ -330,7 +330,7 @@ def test_hard_attention_compares_each_baseline_with_none():
 
 def test_sums_of_embeddings_are_those_of_the_whole_width_at_equal_weights():
     measurement = distinct(made_up.embedding_sums("m", True))
-    quantities = embedding_sums_quantities.embedding_sums(measurement)
+    quantities = embedding_sums_quantities.QUANTITIES.read(measurement)
     for key, path in {
         "both": "model.-1.weights[weight=0.5].cosine.both",
         "both_centred": "centred.-1.weights[weight=0.5].cosine.both",
@@ -341,7 +341,7 @@ def test_sums_of_embeddings_are_those_of_the_whole_width_at_equal_weights():
         "needed": "needed_dimensions[weight=0.5].dimensions",
     }.items():
         assert quantities[key] == expected(at(measurement, path), PLAIN), key
-    assert set(quantities) == set(embedding_sums_quantities.EMBEDDING_SUMS)
+    assert set(quantities) == set(embedding_sums_quantities.QUANTITIES.names)
 
 
 # --- Tables ---------------------------------------------------------------------------------------

@@ -219,17 +219,18 @@ def test_recall_is_brute_force_in_every_leading_part(monkeypatch, scores):
     table = rng.normal(size=(150, 40)) * rng.uniform(0.3, 3, size=(150, 1)) + 0.3
     first, second = distinct_rows(150, 200, rng)
     entries = recall_by_dimensions(table, first, second, [2, 9, 40], [0.3, 0.5], 0.9)
-    assert [entry["dimensions"] for entry in entries] == [2, 9, 40]
+    assert [entry.dimensions for entry in entries] == [2, 9, 40]
     seen = set()
     for entry in entries:
-        for at in entry["weights"]:
+        for at in entry.weights:
             for name in ("cosine", "inner_product"):
-                part = table[:, : entry["dimensions"]]
-                hits = brute_force(part, first, second, at["weight"], name == "cosine").sum()
-                assert at[name]["both"]["value"] == hits / 200
+                part = table[:, : entry.dimensions]
+                hits = brute_force(part, first, second, at.weight, name == "cosine").sum()
+                both = getattr(at, name).both
+                assert both.value == hits / 200
                 interval = binomtest(int(hits), 200).proportion_ci(0.9, method="exact")
                 for end in ("low", "high"):
-                    assert at[name]["both"][end] == pytest.approx(getattr(interval, end), abs=1e-9)
+                    assert getattr(both, end) == pytest.approx(getattr(interval, end), abs=1e-9)
                 seen.add(hits)
     assert len(seen) > 5 and max(seen) > 100
 
@@ -241,18 +242,18 @@ def test_orthonormal_rows_are_always_found(rows, weight, seed):
     table = np.linalg.qr(rng.normal(size=(rows, rows)))[0]
     first, second = distinct_rows(rows, 20, rng)
     ((entry,),) = (
-        recall["weights"]
+        recall.weights
         for recall in recall_by_dimensions(table, first, second, [rows], [weight], 0.9)
     )
-    for name in ("cosine", "inner_product"):
-        assert {entry[name][key]["value"] for key in ("both", "first", "second")} == {1.0}
+    for recall in (entry.cosine, entry.inner_product):
+        assert {share.value for share in (recall.both, recall.first, recall.second)} == {1.0}
 
 
 def test_a_row_without_weight_is_not_found():
     first, second = distinct_rows(20, 50, np.random.default_rng(5))
     (recall,) = recall_by_dimensions(np.eye(20), first, second, [20], [1.0], 0.9)
-    (entry,) = recall["weights"]
-    assert entry["cosine"]["first"]["value"] == 1 and entry["cosine"]["both"]["value"] == 0
+    (entry,) = recall.weights
+    assert entry.cosine.first.value == 1 and entry.cosine.both.value == 0
 
 
 def test_one_dimension_finds_the_extremes_and_no_other_pair():
@@ -260,7 +261,7 @@ def test_one_dimension_finds_the_extremes_and_no_other_pair():
     pairs = np.array(list(itertools.combinations(range(12), 2)))  # [66, 2]
     (recall,) = recall_by_dimensions(table, *pairs.T, [1], [0.5], 0.9)
     # The two largest numbers, and the two least: at most twice what chance finds.
-    both = recall["weights"][0]["inner_product"]["both"]["value"]
+    both = recall.weights[0].inner_product.both.value
     assert 0 < both <= 2 * chance(12)["both"]
 
 
@@ -272,7 +273,7 @@ def test_gaussian_tables_recall_what_is_expected(dimensions, weight):
         table = rng.normal(size=(40, dimensions))
         first, second = distinct_rows(40, 20, rng)
         (recall,) = recall_by_dimensions(table, first, second, [dimensions], [weight], 0.9)
-        shares.append(recall["weights"][0]["cosine"]["both"]["value"])
+        shares.append(recall.weights[0].cosine.both.value)
     expected = expected_recall(40, dimensions, weight, 20000, rng)
     error = np.std(shares, ddof=1) / np.sqrt(len(shares))
     assert abs(np.mean(shares) - expected) < 4 * error + 4 * 0.5 / np.sqrt(20000)
@@ -514,7 +515,7 @@ def test_the_step_measures_a_table_its_projections_and_a_random_one(tmp_path):
 def test_rows_of_zeros_and_narrow_tables(tmp_path):
     tokens = np.random.default_rng(9).normal(size=(30, 2)).astype(np.float32)
     tokens[[3, 7]] = 0
-    result = embedding_sums.recalls(SUMS, tokens)
+    result = embedding_sums.recalls(SUMS, tokens).as_json()
     assert (result["rows"], result["zero_rows"]) == (28, 2)
     assert [entry["dimensions"] for entry in result["model"]] == [2], "no projection is narrower"
     with pytest.raises(ArtifactError, match="too few"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,29 @@ from posenc.metrics.bootstrap import Estimate
 
 # Scores held at a time: few enough to stay in a processor's cache.
 _SCORES = 2**19
+
+
+class Recall(NamedTuple):
+    """Shares of pairs of which both, the first and the second are among the two highest scores."""
+
+    both: Estimate
+    first: Estimate
+    second: Estimate
+
+
+class Decoders(NamedTuple):
+    """Recall at a mixing weight, by which products decide."""
+
+    weight: float
+    cosine: Recall
+    inner_product: Recall
+
+
+class RecallAt(NamedTuple):
+    """Recall in so many dimensions, by mixing weight."""
+
+    dimensions: int
+    weights: list[Decoders]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +59,9 @@ class Found:
         """``both``, ``first`` and ``second`` as shares of the n."""
         return {name: float(hits.mean()) for name, hits in self._each()}
 
-    def proportions(self, confidence: float) -> dict[str, dict[str, float]]:
+    def recall(self, confidence: float) -> Recall:
         """The shares with intervals by Clopper and Pearson (1934), doi 10.1093/biomet/26.4.404."""
-        return {name: proportion(hits, confidence) for name, hits in self._each()}
+        return Recall(*(proportion(hits, confidence) for _, hits in self._each()))
 
     def _each(self) -> Iterator[tuple[str, NDArray[np.bool_]]]:
         return ((name, getattr(self, name)) for name in ("both", "first", "second"))
@@ -222,7 +245,7 @@ def recall_by_dimensions(
     dimensions: Sequence[int],
     weights: Sequence[float],
     confidence: float,
-) -> list[dict[str, Any]]:
+) -> list[RecallAt]:
     """How often both rows of a mixture have the two highest products with it, of all rows.
 
     Parameters
@@ -241,8 +264,7 @@ def recall_by_dimensions(
 
     Returns
     -------
-    For each number of dimensions a list over weights with ``cosine`` and ``inner_product``, each
-    with the proportions ``both``, ``first`` and ``second``.
+    For each number of dimensions, in their order.
 
     Raises
     ------
@@ -266,11 +288,8 @@ def recall_by_dimensions(
         squares += np.square(columns).sum(axis=1)
         if not squares.min() > 0:
             raise ValueError("a row is zero: it has no direction")
-        entries = [
-            {"weight": float(w), **_decoders(products, squares, *halves, w, confidence)}
-            for w in weights
-        ]
-        recalls.append({"dimensions": int(end), "weights": entries})
+        entries = [_decoders(products, squares, *halves, float(w), confidence) for w in weights]
+        recalls.append(RecallAt(int(end), entries))
         begin = end
     return recalls
 
@@ -282,7 +301,7 @@ def _decoders(
     second: NDArray[np.int64],  # [pairs]
     weight: float,
     confidence: float,
-) -> dict[str, Any]:
+) -> Decoders:
     pairs, rows = len(first), len(squares)
     # The norm of the mixture itself changes no order.
     scales = {"cosine": 1 / np.sqrt(squares), "inner_product": None}  # [rows]
@@ -295,13 +314,14 @@ def _decoders(
         for name, scale in scales.items():
             scaled = scores if scale is None else scores * scale  # [part, rows]
             hits[name].append(found_among_two(scaled, first[part], second[part]))
-    return {
+    recalls = {
         name: Found(
             np.concatenate([block.first for block in parts]),
             np.concatenate([block.second for block in parts]),
-        ).proportions(confidence)
+        ).recall(confidence)
         for name, parts in hits.items()
     }
+    return Decoders(weight, **recalls)
 
 
 def expected_recall(
@@ -374,8 +394,8 @@ def needed_dimensions(rows: int, weight: float) -> float | None:
     return float(2 * np.log(rows) * (weight**2 + (1 - weight) ** 2) / less**2)
 
 
-def proportion(hits: NDArray[np.bool_], confidence: float) -> dict[str, float]:
-    """Share of hits [n] with Clopper and Pearson's interval, as JSON.
+def proportion(hits: NDArray[np.bool_], confidence: float) -> Estimate:
+    """Share of hits [n] with Clopper and Pearson's interval.
 
     In closed form: scipy searches for it, hundreds of times.
     """
@@ -385,4 +405,4 @@ def proportion(hits: NDArray[np.bool_], confidence: float) -> dict[str, float]:
     tail = (1 - confidence) / 2
     low = float(betaincinv(k, n - k + 1, tail)) if k else 0.0
     high = float(betaincinv(k + 1, n - k, 1 - tail)) if k < n else 1.0
-    return Estimate(k / n, low, high).as_json()
+    return Estimate(k / n, low, high)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +10,13 @@ from numpy.typing import NDArray
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
 from posenc.measurements.embedding_sums.declaration import MEASUREMENT, EmbeddingSums
+from posenc.measurements.embedding_sums.result import (
+    ExpectedMixture,
+    ExpectedWidth,
+    Needed,
+    Recalls,
+    Width,
+)
 from posenc.measurements.of_models import Job, of_weights
 from posenc.metrics.superposition import (
     chance,
@@ -26,14 +32,14 @@ DRAWS = 4096
 """Pairs of random rows that the expected recall is a mean over."""
 
 
-def measure(job: Job[EmbeddingSums], folder: Path) -> dict[str, Any]:
+def measure(job: Job[EmbeddingSums], folder: Path) -> Recalls:
     """Measure a model's token embedding."""
     weights = tensors_of(Weights, folder, job.reading.family)
     tokens, _ = weights.embeddings()  # [vocabulary, d_model]
     return recalls(job.parameters, tokens)
 
 
-def recalls(parameters: EmbeddingSums, tokens: NDArray[np.float32]) -> dict[str, Any]:
+def recalls(parameters: EmbeddingSums, tokens: NDArray[np.float32]) -> Recalls:
     """Recall of both rows in the table, in random projections of it, and in Gaussian tables.
 
     Projections to fewer dimensions are the first columns of one product with a Gaussian matrix,
@@ -59,45 +65,48 @@ def recalls(parameters: EmbeddingSums, tokens: NDArray[np.float32]) -> dict[str,
     seed, narrower = parameters.seed, [d for d in parameters.dimensions if d < d_model]
     pairs = distinct_rows(rows, parameters.pairs, np.random.default_rng([seed, 0]))
 
-    def recall(vectors: NDArray[np.float32], dimensions: list[int]) -> list[dict[str, Any]]:
-        return recall_by_dimensions(
+    def recall(vectors: NDArray[np.float32], dimensions: list[int]) -> list[Width]:
+        by_dimensions = recall_by_dimensions(
             vectors, *pairs, dimensions, parameters.weights, parameters.confidence
         )
+        return [Width.model_validate(each, from_attributes=True) for each in by_dimensions]
 
     own = recall(table, [d_model])
     # A direction that all rows share does not tell them apart.
     centred = recall(table - table.mean(axis=0, dtype=np.float64).astype(np.float32), [d_model])
-    projected = []
+    projected: list[Width] = []
     if narrower:
         directions = _normal([seed, 1], (d_model, narrower[-1]))  # [d_model, widest]
         projected = recall(table @ directions, narrower)
     random = _normal([seed, 2], (rows, d_model))  # [rows, d_model]
     widths = [*narrower, d_model]
     generator = np.random.default_rng([seed, 3])
-    return {
-        "pairs": parameters.pairs,
-        "rows": rows,
-        "zero_rows": int(len(tokens) - rows),
-        "d_model": d_model,
-        "confidence": parameters.confidence,
-        "chance": chance(rows)["both"],
-        "model": [*projected, *own],
-        "centred": centred,
-        "gaussian": recall(random, widths),
-        "expected": [
-            {
-                "dimensions": width,
-                "weights": [
-                    {"weight": w, "both": expected_recall(rows, width, w, DRAWS, generator)}
+    return Recalls(
+        pairs=parameters.pairs,
+        rows=rows,
+        zero_rows=len(tokens) - rows,
+        d_model=d_model,
+        confidence=parameters.confidence,
+        chance=chance(rows)["both"],
+        model=[*projected, *own],
+        centred=centred,
+        gaussian=recall(random, widths),
+        expected=[
+            ExpectedWidth(
+                dimensions=width,
+                weights=[
+                    ExpectedMixture(
+                        weight=w, both=expected_recall(rows, width, w, DRAWS, generator)
+                    )
                     for w in parameters.weights
                 ],
-            }
+            )
             for width in widths
         ],
-        "needed_dimensions": [
-            {"weight": w, "dimensions": needed_dimensions(rows, w)} for w in parameters.weights
+        needed_dimensions=[
+            Needed(weight=w, dimensions=needed_dimensions(rows, w)) for w in parameters.weights
         ],
-    }
+    )
 
 
 def _normal(seed: list[int], shape: tuple[int, int]) -> NDArray[np.float32]:

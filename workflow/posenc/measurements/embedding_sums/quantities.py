@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
 
-from posenc.artifacts.numbers import Entry, Facts, Number, Quantities, entry_at, estimate
+from posenc.artifacts.numbers import Facts
+from posenc.artifacts.printing import Fields, Printed, number, quantities
+from posenc.measurements.embedding_sums.result import Recall, Recalls, Width
 
-EMBEDDING_SUMS = ("both", "both_centred", "gaussian", "inner_product", "pairs", "rows", "needed")
+
+class Weighted(Protocol):
+    """What was measured at a mixing weight."""
+
+    @property
+    def weight(self) -> float: ...
+
+
+W = TypeVar("W", bound=Weighted)
 HALF = 0.5
 """Mixing weight that documents report."""
+DERIVED = ("both", "both_centred", "gaussian", "inner_product", "needed")
+PRINTED: Fields = {"pairs": Printed(), "rows": Printed()}
 
 
-def embedding_sums(measurement: Mapping[str, Any]) -> Facts:
+def at_half(entries: Sequence[W]) -> W:
+    """The entry of equal weights; the last where there is none."""
+    return next((entry for entry in entries if entry.weight == HALF), entries[-1])
+
+
+def at_half_in_own_width(result: Recalls) -> Facts:
     """How often both token embeddings of a sum are found, at the table's own width."""
 
-    def both(entries: list[Mapping[str, Any]], by: str = "cosine") -> Entry:
-        return estimate(entry_at(entries[-1]["weights"], "weight", HALF)[by]["both"])
+    def cosine(table: list[Width]) -> Recall:
+        return at_half(table[-1].weights).cosine
 
     return {
-        "both": both(measurement["model"]),
-        "both_centred": both(measurement["centred"]),
-        "gaussian": both(measurement["gaussian"]),
-        "inner_product": both(measurement["model"], "inner_product"),
-        "pairs": Number(measurement["pairs"]),
-        "rows": Number(measurement["rows"]),
-        "needed": Number(entry_at(measurement["needed_dimensions"], "weight", HALF)["dimensions"]),
+        "both": number(cosine(result.model).both),
+        "both_centred": number(cosine(result.centred).both),
+        "gaussian": number(cosine(result.gaussian).both),
+        "inner_product": number(at_half(result.model[-1].weights).inner_product.both),
+        "needed": number(at_half(result.needed_dimensions).dimensions),
     }
 
 
@@ -36,4 +51,4 @@ WORDS = {
     "inner_product": "share of pairs, both found by inner product",
     "needed": "dimensions needed",
 }
-QUANTITIES = Quantities(read=embedding_sums, names=EMBEDDING_SUMS, words=WORDS)
+QUANTITIES = quantities(Recalls, PRINTED, at_half_in_own_width, DERIVED, WORDS)

@@ -286,7 +286,7 @@ def of_faded(
     """
     places = np.diagonal(ranks(logits, own))  # [recognised]
     return [
-        {"top": top, "share": proportion(places <= top, parameters.confidence)}
+        {"top": top, "share": proportion(places <= top, parameters.confidence).as_json()}
         for top in parameters.top
     ]
 

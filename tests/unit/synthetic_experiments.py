@@ -265,7 +265,7 @@ def scaling() -> dict:
     parameters = Scaling(
         dimensions=[1, 4, 16, 64, 256, 512], keys=8, queries=100, confidence=0.95, seed=0
     )
-    return {**shared("scaling"), **scaling_step.measure(parameters)}
+    return {**shared("scaling"), **scaling_step.measure(parameters).as_json()}
 
 
 def exchanged_roles(model: str, is_decoder: bool) -> dict:

@@ -267,7 +267,7 @@ def test_a_table_without_what_the_text_speaks_of_has_the_last_of_what_there_is()
     assert quantities[f"{measurement['classifiers'][0]['name']}.both"] == expected(both, PERCENT)
     measurement = distinct(made_up.scaling())
     measurement["dimensions"] = measurement["dimensions"][:1]
-    quantities = scaling_quantities.scaling(measurement)
+    quantities = scaling_quantities.QUANTITIES.read(measurement)
     assert (
         quantities["narrow.d_k"]
         == quantities["wide.d_k"]
@@ -432,4 +432,4 @@ def test_columns_of_the_scaling_table_are_raw_then_scaled():
                 value = entry[kind][key]
                 values.append(value["value"] if isinstance(value, dict) else value)
         for cell, number in zip(printed, values, strict=True):
-            assert f"{number:.1f}" in cell, (cell, number)
+            assert str(number) in cell, (cell, number)

@@ -28,7 +28,7 @@ SCORES = arrays(np.float64, st.integers(2, 12), elements=st.floats(-30, 30))
 
 @pytest.fixture(scope="module")
 def measured():
-    return step.measure(SMALL)
+    return step.measure(SMALL).as_json()
 
 
 def jacobian_of(pattern: np.ndarray) -> np.ndarray:
@@ -69,16 +69,16 @@ def test_a_uniform_pattern_has_the_analytic_norms(keys):
     assert measures.frobenius_norm(pattern) == pytest.approx(np.sqrt(keys - 1) / keys, rel=1e-12)
     assert measures.spectral_norm(pattern) == pytest.approx(1 / keys, rel=1e-12)
     summary = measures.summary(pattern[None])
-    assert summary["entropy"][0] == pytest.approx(np.log(keys))
-    assert summary["largest"][0] == 1 / keys
+    assert summary.entropy[0] == pytest.approx(np.log(keys))
+    assert summary.largest[0] == 1 / keys
 
 
 def test_several_patterns_at_once_are_single_ones():
     patterns = np.random.default_rng(5).dirichlet(np.full(6, 0.3), (2, 4))
     patterns[0, 0], patterns[1, 2] = np.eye(6)[3], 1 / 6
-    for name, values in measures.summary(patterns).items():
+    for name, values in measures.summary(patterns)._asdict().items():
         for place in np.ndindex(2, 4):
-            alone = measures.summary(patterns[place])[name]
+            alone = getattr(measures.summary(patterns[place]), name)
             assert values[place] == pytest.approx(alone, rel=1e-12, abs=1e-15), name
     products = patterns[..., :, None] * patterns[..., None, :]  # [2, 4, keys, keys]
     jacobian = patterns[..., None] * np.eye(6) - products  # diag(p) - p pᵀ
@@ -91,7 +91,7 @@ def test_a_pattern_on_one_key_passes_no_gradient(keys):
     pattern = np.eye(keys)[keys // 2]
     assert measures.frobenius_norm(pattern) == 0
     assert measures.spectral_norm(pattern) < 1e-15
-    assert measures.summary(pattern[None])["entropy"][0] == 0
+    assert measures.summary(pattern[None]).entropy[0] == 0
 
 
 @pytest.mark.parametrize("rest", [1e-3, 1e-9, 1e-20])
@@ -155,7 +155,7 @@ def test_raw_scores_saturate_and_scaled_ones_do_not(measured):
 def test_numbers_known_from_elsewhere():
     """The catalogue's norms over d_k = 4, 64, 512: medians of few draws of 32 keys."""
     sizes = {"dimensions": [4, 64, 512], "keys": 32, "queries": 500, "confidence": 0.99}
-    entries = step.measure(SMALL.model_copy(update=sizes))["dimensions"]
+    entries = step.measure(SMALL.model_copy(update=sizes)).as_json()["dimensions"]
     for entry, raw in zip(entries, (0.298, 0.151, 0.0013), strict=True):
         median = entry["raw"]["median"]["frobenius"]
         assert median["low"] < raw < median["high"]
@@ -176,14 +176,14 @@ def test_intervals_of_means_and_medians():
 def test_results_of_scores_are_means_over_queries():
     scores = np.random.default_rng(4).normal(size=(200, 8)) * 3
     result = measures.of_scores(scores, 0.9)
-    assert result["variance"]["value"] == pytest.approx(np.mean(np.sum(scores**2, axis=1) / 8))
+    assert result.variance.value == pytest.approx(np.mean(np.sum(scores**2, axis=1) / 8))
     pattern = softmax(scores, axis=1)
-    assert result["largest"]["value"] == pytest.approx(pattern.max(axis=1).mean())
-    assert result["median"]["largest"]["value"] == pytest.approx(np.median(pattern.max(axis=1)))
+    assert result.largest.value == pytest.approx(pattern.max(axis=1).mean())
+    assert result.median.largest.value == pytest.approx(np.median(pattern.max(axis=1)))
     norms = [np.linalg.norm(jacobian_of(row)) for row in pattern]
-    assert result["frobenius"]["value"] == pytest.approx(np.mean(norms))
-    assert result["median"]["frobenius"]["value"] == pytest.approx(np.median(norms))
-    low, high = result["entropy"]["low"], result["entropy"]["high"]
+    assert result.frobenius.value == pytest.approx(np.mean(norms))
+    assert result.median.frobenius.value == pytest.approx(np.median(norms))
+    low, high = result.entropy.low, result.entropy.high
     assert low < -(pattern * np.log(pattern)).sum(axis=1).mean() < high
 
 

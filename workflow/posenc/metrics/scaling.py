@@ -7,8 +7,8 @@ https://arxiv.org/abs/1706.03762.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,48 @@ Floats = NDArray[np.float64]
 _BLOCK_ENTRIES = 2**22
 # Halvings of an interval of length 1 at most, until it is as long as rounding.
 _HALVINGS = 60
+
+
+class Summary(NamedTuple):
+    """What is told of each row of a pattern, float64 [...] each.
+
+    Attributes
+    ----------
+    largest
+        Largest probability.
+    entropy
+        In nats.
+    frobenius, spectral
+        Norms of the softmax's Jacobian.
+    """
+
+    largest: Floats
+    entropy: Floats
+    frobenius: Floats
+    spectral: Floats
+
+
+class Medians(NamedTuple):
+    """Medians over queries, as :class:`Means`."""
+
+    largest: Estimate
+    frobenius: Estimate
+    spectral: Estimate
+
+
+class Means(NamedTuple):
+    """Means over queries: the scores' variance, and what :class:`Summary` tells.
+
+    The medians stand beside them, as a few queries, of which two keys score nearly alike, make most
+    of a mean.
+    """
+
+    variance: Estimate
+    largest: Estimate
+    entropy: Estimate
+    frobenius: Estimate
+    spectral: Estimate
+    median: Medians
 
 
 def normal_vectors(
@@ -125,29 +167,17 @@ def spectral_norm(pattern: ArrayLike) -> Floats:
     return (low + high) / 2
 
 
-def summary(pattern: ArrayLike) -> dict[str, Floats]:
-    """What is told of each row of a pattern.
-
-    Parameters
-    ----------
-    pattern
-        [n, keys]: rows that sum to 1.
-
-    Returns
-    -------
-    dict of float64 [n]
-        ``largest`` probability, ``entropy`` (nats), and the ``frobenius`` and ``spectral`` norms of
-        the softmax's Jacobian.
-    """
+def summary(pattern: ArrayLike) -> Summary:
+    """What is told of each row of a pattern [..., keys]; rows sum to 1."""
     from scipy.special import entr
 
-    p = _checked(pattern)  # [n, keys]
-    return {
-        "largest": p.max(axis=-1),
-        "entropy": entr(p).sum(axis=-1),
-        "frobenius": frobenius_norm(p),
-        "spectral": spectral_norm(p),
-    }
+    p = _checked(pattern)  # [..., keys]
+    return Summary(
+        largest=p.max(axis=-1),
+        entropy=entr(p).sum(axis=-1),
+        frobenius=frobenius_norm(p),
+        spectral=spectral_norm(p),
+    )
 
 
 def mean_interval(values: ArrayLike, confidence: float) -> Estimate:
@@ -204,7 +234,7 @@ def median_interval(values: ArrayLike, confidence: float) -> Estimate:
     return Estimate(middle, float(values[below]), float(values[len(values) - 1 - below]))
 
 
-def of_scores(scores: ArrayLike, confidence: float) -> dict[str, Any]:
+def of_scores(scores: ArrayLike, confidence: float) -> Means:
     """Means and medians over queries of what :func:`summary` tells, with intervals.
 
     Parameters
@@ -213,25 +243,19 @@ def of_scores(scores: ArrayLike, confidence: float) -> dict[str, Any]:
         [queries, keys]. Their mean is 0 by construction, so that the variance is the mean square.
     confidence
         Of the intervals, in (0, 1).
-
-    Returns
-    -------
-    dict
-        Mean ``variance``, ``largest``, ``entropy``, ``frobenius`` and ``spectral``, and under
-        ``median`` the medians of all but the variance and the entropy: a few queries, of which two
-        keys score nearly alike, make most of a mean.
     """
     scores = np.asarray(scores, np.float64)  # [queries, keys]
-    pattern = softmax(scores.copy(), causal=False)  # [queries, keys]
-    by_query = {"variance": np.square(scores).mean(axis=1), **summary(pattern)}  # [queries] each
-
-    def estimates(interval: Callable[..., Estimate], *names: str) -> dict[str, Any]:
-        return {name: interval(by_query[name], confidence).as_json() for name in names}
-
-    return {
-        **estimates(mean_interval, *by_query),
-        "median": estimates(median_interval, "largest", "frobenius", "spectral"),
-    }
+    by_query = summary(softmax(scores.copy(), causal=False))  # [queries] each
+    variance = np.square(scores).mean(axis=1)  # [queries]
+    return Means(
+        mean_interval(variance, confidence),
+        *(mean_interval(values, confidence) for values in by_query),
+        median=Medians(
+            median_interval(by_query.largest, confidence),
+            median_interval(by_query.frobenius, confidence),
+            median_interval(by_query.spectral, confidence),
+        ),
+    )
 
 
 def _checked(pattern: ArrayLike) -> Floats:

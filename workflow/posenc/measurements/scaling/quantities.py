@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from posenc.artifacts.numbers import Facts, Number, Quantities, estimate
+from posenc.artifacts.numbers import Facts, Number, Quantities
+from posenc.artifacts.printing import number
 from posenc.drawing.exhibit import Exhibit
+from posenc.measurements.scaling.result import ByDimension
 
 
-def scaling(measurement: Mapping[str, Any]) -> Facts:
+def scaling(result: ByDimension) -> Facts:
     """Norm of the softmax's Jacobian and its largest probability, by d_k, raw and scaled."""
-    facts: Facts = {
-        "keys": Number(measurement["keys"]),
-        "queries": Number(measurement["queries"]),
-    }
+    facts: Facts = {"keys": Number(result.keys), "queries": Number(result.queries)}
     # The text speaks of a narrow head and of the widest.
-    places = {"narrow": 1 if len(measurement["dimensions"]) > 1 else 0, "wide": -1}
+    places = {"narrow": 1 if len(result.dimensions) > 1 else 0, "wide": -1}
     for name, place in places.items():
-        entry = measurement["dimensions"][place]
-        facts[f"{name}.d_k"] = Number(entry["d_k"])
-        for kind in ("raw", "scaled"):
-            for key in ("variance", "largest", "frobenius"):
-                facts[f"{name}.{kind}.{key}"] = estimate(entry[kind][key])
-            facts[f"{name}.{kind}.median"] = estimate(entry[kind]["median"]["frobenius"])
+        entry = result.dimensions[place]
+        facts[f"{name}.d_k"] = Number(entry.d_k)
+        for kind, scores in (("raw", entry.raw), ("scaled", entry.scaled)):
+            facts |= {
+                f"{name}.{kind}.variance": number(scores.variance),
+                f"{name}.{kind}.largest": number(scores.largest),
+                f"{name}.{kind}.frobenius": number(scores.frobenius),
+                f"{name}.{kind}.median": number(scores.median.frobenius),
+            }
     return facts
 
 
-QUANTITIES = Quantities(
-    read=scaling,
-)
+QUANTITIES = Quantities(read=lambda measured: scaling(ByDimension.of(measured)))
 FIGURE = Exhibit(
     "D4 scaling of scores",
     ("scaling",),

@@ -48,14 +48,16 @@ def test_the_scale_is_measured_of_the_tokens_that_are_given():
     table, gain, scale = rng.normal(size=(9, 5)), rng.normal(size=5), rng.uniform(1, 2, 21)
     earlier = rng.uniform(1, 2, 21)
     result = of_scale(scale, table, gain, position, document, 0.9, earlier)
-    assert result["scale"]["mean"]["value"] == pytest.approx(scale.mean())
+    assert result.scale.mean.value == pytest.approx(scale.mean())
     product = scale * earlier
-    assert result["variation"]["value"] == pytest.approx(product.std() / product.mean())
+    assert result.variation.value == pytest.approx(product.std() / product.mean())
     # Half of the documents have 5 tokens after the first; one has only 3.
-    assert (result["window"], result["windows"]) == (5, 3)
+    assert (result.window, result.windows) == (5, 3)
     full = np.stack([product[document == n][:5] for n in (1, 2, 3)])  # [documents, window]
     expected = scaled_spectrum(full, table[1:6], gain, 0.9)
-    assert result["spectrum"] == expected
+    for own, other in zip(result.spectrum[:2], expected[:2], strict=True):
+        np.testing.assert_array_equal(own, other)
+    assert result.spectrum.scaled.as_json() == expected.scaled.as_json()
 
 
 def text(documents, length):
@@ -152,35 +154,30 @@ def test_the_spread_of_the_scale_is_that_of_its_numbers():
     position, document = text(30, 40)
     scale = 5 + 0.03 * position + rng.gamma(2, 0.3, len(position))
     spread = scale_spread(scale, position, document, 0.95)
-    assert spread["mean"]["value"] == pytest.approx(scale.mean(), rel=1e-12)
-    assert spread["sd"] == pytest.approx(scale.std(), rel=1e-12)
-    assert spread["variation"]["value"] == pytest.approx(scale.std() / scale.mean(), rel=1e-12)
+    assert spread.mean.value == pytest.approx(scale.mean(), rel=1e-12)
+    assert spread.sd == pytest.approx(scale.std(), rel=1e-12)
+    assert spread.variation.value == pytest.approx(scale.std() / scale.mean(), rel=1e-12)
     expected = np.corrcoef(scale, position)[0, 1]
-    assert spread["correlation"]["value"] == pytest.approx(expected, rel=1e-12)
-    assert spread["quantiles"]["0.5"] == np.median(scale)
-    assert spread["correlation"]["low"] < expected < spread["correlation"]["high"]
+    assert spread.correlation.value == pytest.approx(expected, rel=1e-12)
+    assert spread.quantiles["0.5"] == np.median(scale)
+    assert spread.correlation.low < expected < spread.correlation.high
     # Leaving a document out by hand.
     left = [np.corrcoef(scale[document != n], position[document != n])[0, 1] for n in range(30)]
     half = normal.ppf(0.975) * np.sqrt(29 * np.var(left))
-    assert spread["correlation"]["high"] == pytest.approx(expected + half, rel=1e-9)
+    assert spread.correlation.high == pytest.approx(expected + half, rel=1e-9)
     left = [scale[document != n].std() / scale[document != n].mean() for n in range(30)]
     half = normal.ppf(0.975) * np.sqrt(29 * np.var(left))
-    assert spread["variation"]["high"] - spread["variation"]["value"] == pytest.approx(
-        half, rel=1e-9
-    )
+    assert spread.variation.high - spread.variation.value == pytest.approx(half, rel=1e-9)
 
 
 def test_an_unrelated_scale_has_no_correlation_and_a_constant_one_none():
     rng = np.random.default_rng(3)
     position, document = text(60, 50)
-    correlation = scale_spread(rng.uniform(1, 2, 3000), position, document, 0.99)["correlation"]
-    assert (
-        correlation["low"] < 0 < correlation["high"]
-        and correlation["high"] - correlation["low"] < 0.12
-    )
+    correlation = scale_spread(rng.uniform(1, 2, 3000), position, document, 0.99).correlation
+    assert correlation.low < 0 < correlation.high and correlation.high - correlation.low < 0.12
     constant = scale_spread(np.full(3000, 0.1), position, document, 0.99)
-    assert constant["correlation"] is None
-    assert constant["variation"]["value"] == pytest.approx(0, abs=1e-12)
+    assert constant.correlation is None
+    assert constant.variation.value == pytest.approx(0, abs=1e-12)
 
 
 def by_hand(states, position, document):
@@ -256,12 +253,10 @@ def test_a_constant_scale_leaves_the_spectrum_and_another_convolves_it():
     rng = np.random.default_rng(8)
     position, gain = rng.normal(size=(32, 6)), rng.normal(size=6)
     same = scaled_spectrum(np.full((5, 32), 0.7), position, gain, 0.95)
-    np.testing.assert_allclose(
-        [estimate["value"] for estimate in same["scaled"]], same["position"], rtol=1e-12
-    )
-    assert same["frequency"] == list(np.arange(17) / 32)
+    np.testing.assert_allclose(same.scaled.value, same.position, rtol=1e-12)
+    assert list(same.frequency) == list(np.arange(17) / 32)
     carried = (position - position.mean(1, keepdims=True)) * gain
-    np.testing.assert_allclose(same["position"], 0.7 * amplitudes(carried), rtol=1e-12)
+    np.testing.assert_allclose(same.position, 0.7 * amplitudes(carried), rtol=1e-12)
     scale = rng.uniform(0.5, 2, size=(5, 32))
     spectrum = scaled_spectrum(scale, position, gain, 0.95)
     # The transform of a product is the circular convolution of the transforms.
@@ -271,9 +266,7 @@ def test_a_constant_scale_leaves_the_spectrum_and_another_convolves_it():
         for k in range(17):
             total = sum(s[(k - j) % 32] * p[j] for j in range(32)) / 32
             expected[k] += np.abs(total).mean() / 32 / 5
-    np.testing.assert_allclose(
-        [estimate["value"] for estimate in spectrum["scaled"]], expected, rtol=1e-9
-    )
+    np.testing.assert_allclose(spectrum.scaled.value, expected, rtol=1e-9)
 
 
 # --- Moments of position --------------------------------------------------------------------------
@@ -357,8 +350,8 @@ def planted(matrix, documents=40, positions=30):
 def test_a_map_that_halves_position_has_half_the_gain_for_it():
     result = planted(np.diag([0.5] * 4 + [1.0] * 4))
     value = {
-        kind: {name: estimate["value"] for name, estimate in result[kind].items()}
-        for kind in result
+        kind: {name: estimate.value for name, estimate in estimates.items()}
+        for kind, estimates in result._asdict().items()
     }
     assert value["gain"]["position"] == pytest.approx(0.5, abs=0.01)
     assert value["gain"]["content"] == pytest.approx(1, abs=0.01)
@@ -381,17 +374,17 @@ def test_a_map_that_turns_position_away_shows_it_in_the_cosine():
     swap[[0, 1, 2, 3], [1, 0, 3, 2]] = 1  # pairs of position's dimensions change places
     swap[range(4, 8), range(4, 8)] = 1
     result = planted(swap)
-    assert abs(result["cosine"]["position"]["value"]) < 0.5
-    assert result["cosine"]["content"]["value"] == pytest.approx(1, abs=0.02)
+    assert abs(result.cosine["position"].value) < 0.5
+    assert result.cosine["content"].value == pytest.approx(1, abs=0.02)
     # The output's part of position is as large as it was, but lies elsewhere.
-    assert result["between"]["output"]["value"] == pytest.approx(0.5, abs=0.01)
+    assert result.between["output"].value == pytest.approx(0.5, abs=0.01)
 
 
 def test_a_map_that_takes_position_away_leaves_nothing_to_share():
     result = planted(np.diag([0.0] * 4 + [1.0] * 4))
-    assert result["gain"]["position"]["value"] == pytest.approx(0, abs=0.02)
-    assert result["between"]["output"]["value"] == pytest.approx(0, abs=0.02)
-    assert planted(np.zeros((8, 8)) + np.diag([0.0] * 7 + [1]))["shares"]["first"]["value"] == 0
+    assert result.gain["position"].value == pytest.approx(0, abs=0.02)
+    assert result.between["output"].value == pytest.approx(0, abs=0.02)
+    assert planted(np.zeros((8, 8)) + np.diag([0.0] * 7 + [1])).shares["first"].value == 0
 
 
 def test_a_part_that_is_not_there_has_no_ratio():
@@ -400,9 +393,9 @@ def test_a_part_that_is_not_there_has_no_ratio():
     # Each position has tokens of mean zero: no part between them, less than chance gives.
     x -= np.stack([x[:, position == place].mean(axis=1) for place in range(5)], axis=1)[:, position]
     result = of_map(np.repeat(x, 3, axis=0), position, position, document, ("all",), 0.9)
-    assert result["gain"]["position"] is None and result["gain"]["relative"] is None
-    assert result["sources"]["all"] is None
-    assert result["content_sources"]["all"]["value"] == pytest.approx(1)
+    assert result.gain["position"] is None and result.gain["relative"] is None
+    assert result.sources["all"] is None
+    assert result.content_sources["all"].value == pytest.approx(1)
 
 
 # --- A model's normalisations ---------------------------------------------------------------------
@@ -563,7 +556,7 @@ def test_the_measurement_is_that_of_its_parts(model):
     with torch.no_grad():
         position_embedding(model).weight *= 4  # so much that there is no doubt
     text = documents_of()
-    measurement = step.measure(PARAMETERS, model, text)
+    measurement = step.measure(PARAMETERS, model, text).as_json()
     norms = normalisations(model)
     assert [norm["name"] for norm in measurement["norms"]] == [norm.name for norm in norms]
     assert (measurement["documents"], measurement["tokens"]) == (7, sum(LENGTHS) - 7)
@@ -599,13 +592,13 @@ def test_the_measurement_is_that_of_its_parts(model):
             )
         of_p = by_source["position"].var(axis=0).sum() / output.var(axis=0).sum()
         assert norm["shares"]["position"]["value"] == pytest.approx(of_p, abs=1e-4)
-    assert step.measure(PARAMETERS, model, text) == measurement
+    assert step.measure(PARAMETERS, model, text).as_json() == measurement
 
 
 def test_the_product_of_scales_is_what_position_has_passed():
     model = with_gains(bert())
     text = documents_of()
-    norms = step.measure(PARAMETERS, model, text)["norms"]
+    norms = step.measure(PARAMETERS, model, text).as_json()["norms"]
     # P at the last normalisation over what it would be without scales, token by token.
     table = position_embedding(model).weight.detach().double().numpy()
     for norm in normalisations(model):
@@ -629,7 +622,7 @@ def test_a_model_whose_blocks_add_nothing_has_position_from_its_table_alone(mode
             for module in pair:
                 module.weight.zero_()
                 module.bias.zero_()
-    measurement = step.measure(PARAMETERS, model, documents_of())
+    measurement = step.measure(PARAMETERS, model, documents_of()).as_json()
     for norm in measurement["norms"]:
         for source in ("attention", "mlp"):
             assert norm["sources"][source]["value"] == pytest.approx(0, abs=1e-5)
@@ -638,7 +631,7 @@ def test_a_model_whose_blocks_add_nothing_has_position_from_its_table_alone(mode
 
 
 def test_a_rotary_model_has_no_position_to_follow():
-    measurement = step.measure(PARAMETERS, None, documents_of())
+    measurement = step.measure(PARAMETERS, None, documents_of()).as_json()
     assert measurement["status"] == "not run" and "no table" in measurement["reason"]
 
 
@@ -671,8 +664,8 @@ def test_quantities_are_of_the_first_the_middle_and_the_last_normalisation():
         )  # fmt: skip
         norms[3]["gain"]["relative"] = {"value": 0.2, "low": 0, "high": 1}
         norms[-1]["sources"]["mlp"] = None
-        quantities = numbers.layer_norm(measurement)
-        assert tuple(sorted(quantities)) == tuple(sorted(numbers.LAYER_NORM))
+        quantities = numbers.QUANTITIES.read(measurement)
+        assert tuple(sorted(quantities)) == tuple(sorted(numbers.QUANTITIES.names))
         assert quantities["between.embedding"].value == (0.1 if causal else 0.2)
         assert (quantities["between.last"].value, quantities["shuffled"].value) == (1.2, 1.3)
         assert quantities["relative.lowest"].value == 0.2

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -169,9 +169,31 @@ def interval(
     return Estimate(value, value - half, value + half)
 
 
+class ScaleSpread(NamedTuple):
+    """How much the scale S differs between tokens, and whether with their position.
+
+    Attributes
+    ----------
+    mean, sd
+        Of the scale.
+    variation
+        Standard deviation over mean.
+    correlation
+        With position (Pearson); None where either is constant.
+    quantiles
+        By level.
+    """
+
+    mean: Estimate
+    sd: float
+    variation: Estimate
+    correlation: Estimate | None
+    quantiles: dict[str, float]
+
+
 def scale_spread(
     scale: ArrayLike, position: ArrayLike, document: ArrayLike, confidence: float
-) -> dict[str, Any]:
+) -> ScaleSpread:
     """How much the scale S differs between tokens, and whether with their position.
 
     Parameters
@@ -180,11 +202,6 @@ def scale_spread(
         [tokens].
     confidence
         Of the intervals by :func:`jackknife`.
-
-    Returns
-    -------
-    ``mean``, ``variation`` (standard deviation over mean) and ``correlation`` with position
-    (Pearson; None where either is constant) with intervals; ``sd``; ``quantiles``.
     """
     scale, position = np.asarray(scale, np.float64), np.asarray(position, np.float64)
     centre = scale.mean()
@@ -198,15 +215,18 @@ def scale_spread(
         correlation = correlation_of_moments(sums[..., None])[:, 0]  # [n]
         return np.stack([centre + s, deviation / (centre + s), correlation], axis=1)
 
-    mean, variation, correlation = jackknife(moments, sums, confidence).as_json()
+    three = jackknife(moments, sums, confidence)
+    mean, variation, correlation = (
+        Estimate(*numbers) for numbers in np.stack([three.value, three.low, three.high], axis=1)
+    )
     constant = np.ptp(s) == 0 or np.ptp(p) == 0
-    return {
-        "mean": mean,
-        "sd": float(scale.std()),
-        "variation": variation,
-        "correlation": None if constant else correlation,
-        "quantiles": {f"{q:g}": float(np.quantile(scale, q)) for q in QUANTILES},
-    }
+    return ScaleSpread(
+        mean=mean,
+        sd=float(scale.std()),
+        variation=variation,
+        correlation=None if constant else correlation,
+        quantiles={f"{q:g}": float(np.quantile(scale, q)) for q in QUANTILES},
+    )
 
 
 def amplitudes(signal: ArrayLike) -> NDArray[np.float64]:
@@ -219,9 +239,27 @@ def amplitudes(signal: ArrayLike) -> NDArray[np.float64]:
     return amplitude_spectrum(signal).mean(axis=-1) / signal.shape[-2]
 
 
+class Spectrum(NamedTuple):
+    """Amplitudes of S P L along the sequence, mean over d_model.
+
+    Attributes
+    ----------
+    frequency
+        float64 [window // 2 + 1], in cycles per token.
+    position
+        float64 [window // 2 + 1]: of P L with S at its mean everywhere.
+    scaled
+        Arrays [window // 2 + 1]: of S P L, mean over documents.
+    """
+
+    frequency: NDArray[np.float64]
+    position: NDArray[np.float64]
+    scaled: Estimate
+
+
 def scaled_spectrum(
     scale: ArrayLike, position: ArrayLike, gain: ArrayLike, confidence: float
-) -> dict[str, Any]:
+) -> Spectrum:
     """Spectrum of S P L along the sequence, against that of P L times the mean of S.
 
     Parameters
@@ -235,25 +273,46 @@ def scaled_spectrum(
 
     Returns
     -------
-    ``frequency`` in cycles per token; ``position``, P L with S at its mean everywhere; and
-    ``scaled``, S P L, mean over documents. They are the same where S is the same everywhere.
+    Both spectra, which are the same where S is the same everywhere.
     """
     scale, position = np.asarray(scale, np.float64), np.asarray(position, np.float64)
     centred = position - position.mean(axis=-1, keepdims=True)  # [window, d_model]
     carried = centred * np.asarray(gain, np.float64)  # [window, d_model]
     each = np.stack([amplitudes(row[:, None] * carried) for row in scale])  # [documents, k]
     columns = np.concatenate([np.ones((len(each), 1)), each], axis=1)  # [documents, 1 + k]
-    return {
-        "frequency": frequencies(len(position)).tolist(),
-        "position": (scale.mean() * amplitudes(carried)).tolist(),
-        "scaled": jackknife(lambda sums: sums[:, 1:] / sums[:, :1], columns, confidence).as_json(),
-    }
+    return Spectrum(
+        frequency=frequencies(len(position)),
+        position=scale.mean() * amplitudes(carried),
+        scaled=jackknife(lambda sums: sums[:, 1:] / sums[:, :1], columns, confidence),
+    )
+
+
+class ScaleEffect(NamedTuple):
+    """What the scale of a normalisation does to the position embeddings in its input.
+
+    Attributes
+    ----------
+    scale
+        How it differs between tokens.
+    variation
+        Of the scale times those of earlier normalisations.
+    window, windows
+        Tokens of the spectrum, which at least half of the documents have; and documents of it.
+    spectrum
+        Of the first ``window`` tokens.
+    """
+
+    scale: ScaleSpread
+    variation: Estimate
+    window: int
+    windows: int
+    spectrum: Spectrum
 
 
 def of_scale(
     scale: ArrayLike, added: ArrayLike, gain: ArrayLike, position: ArrayLike, document: ArrayLike,
     confidence: float, earlier: ArrayLike | float = 1.0,
-) -> dict[str, Any]:  # fmt: skip
+) -> ScaleEffect:  # fmt: skip
     """What the scale of a normalisation does to the position embeddings in its input.
 
     Parameters
@@ -268,24 +327,18 @@ def of_scale(
         Of the intervals by :func:`jackknife`.
     earlier
         [tokens]: the product of the scales of earlier normalisations, which is not in ``added``.
-
-    Returns
-    -------
-    ``scale`` (:func:`scale_spread`); ``variation`` of the scale times the earlier ones; and
-    ``spectrum`` (:func:`scaled_spectrum`) of the first ``window`` tokens, which at least half of
-    the documents have: ``windows`` of them.
     """
     position, document = np.asarray(position), np.asarray(document)  # [tokens] each
     product = np.asarray(scale, np.float64) * np.asarray(earlier, np.float64)  # [tokens]
     sizes = np.bincount(document)  # [documents]
     window = int(np.quantile(sizes[sizes > 0], 0.5, method="lower"))
     full = (sizes[document] >= window) & (position <= window)  # [tokens]
-    return {
-        "scale": scale_spread(scale, position, document, confidence),
-        "variation": scale_spread(product, position, document, confidence)["variation"],
-        "window": window,
-        "windows": int(full.sum()) // window,
-        "spectrum": scaled_spectrum(
+    return ScaleEffect(
+        scale=scale_spread(scale, position, document, confidence),
+        variation=scale_spread(product, position, document, confidence).variation,
+        window=window,
+        windows=int(full.sum()) // window,
+        spectrum=scaled_spectrum(
             product[full].reshape(-1, window), np.asarray(added)[1 : window + 1], gain, confidence
         ),
-    }
+    )

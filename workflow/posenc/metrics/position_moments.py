@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,8 @@ from posenc.metrics.normalisation import interval
 from posenc.metrics.readback import EPS
 
 Floats = NDArray[np.float64]
+Estimates = dict[str, Estimate | None]
+"""By name; None where the data show nothing of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,11 +166,11 @@ def _centred(x: NDArray) -> Floats:
     return x - x.mean(axis=1, dtype=np.float64, keepdims=True)
 
 
-def estimate(values: Floats, confidence: float) -> dict[str, float] | None:
+def estimate(values: Floats, confidence: float) -> Estimate | None:
     """The jackknife's estimate of values [1 + documents]; None where the first is not defined."""
     if not np.isfinite(values).all():
         return None
-    return interval(values[0], values[1:], confidence).as_json()  # type: ignore[return-value]
+    return interval(values[0], values[1:], confidence)
 
 
 def share_between_positions(
@@ -196,10 +198,39 @@ def share_between_positions(
     return interval(shares[0], shares[1:], confidence)
 
 
+class MapEffect(NamedTuple):
+    """What a map does to position, and to content.
+
+    Attributes
+    ----------
+    between
+        Shares of the variance between positions: ``input``, ``output``, and that of the output
+        between ``shuffled`` positions.
+    shares
+        Of the variance of the output that of the first source, that of the ``rest``, and
+        ``shared``, twice their covariance: 1 together.
+    gain, cosine
+        What is left of the input's part, along itself, per unit; and the cosine of that part of the
+        output with it: of ``position``, of ``content``, and of the means at ``shuffled`` positions,
+        which are means of content and not corrected for chance. ``gain`` has ``relative``, that of
+        position over that of content.
+    sources, content_sources
+        Of each source its share of the position's part of the output, that is its product with the
+        whole part over the whole's square, and the same of content: 1 together.
+    """
+
+    between: Estimates
+    shares: Estimates
+    gain: Estimates
+    cosine: Estimates
+    sources: Estimates
+    content_sources: Estimates
+
+
 def of_map(
     vectors: ArrayLike, position: ArrayLike, shuffled: ArrayLike, document: ArrayLike,
     names: Sequence[str], confidence: float,
-) -> dict[str, Any]:  # fmt: skip
+) -> MapEffect:  # fmt: skip
     """What a map such as a normalisation does to position, and to content.
 
     Parameters
@@ -212,49 +243,32 @@ def of_map(
         Of the sources.
     confidence
         Of the intervals by leaving one document out at a time.
-
-    Returns
-    -------
-    ``between``
-        Shares of the variance between positions: ``input``, ``output``, and that of the output
-        between ``shuffled`` positions.
-    ``shares``
-        Of the variance of the output that of the first source, that of the ``rest``, and
-        ``shared``, twice their covariance: 1 together.
-    ``gain``, ``cosine``
-        What is left of the input's part, along itself, per unit; and the cosine of that part of the
-        output with it: of ``position``, of ``content``, and of the means at ``shuffled`` positions,
-        which are means of content and not corrected for chance. ``gain`` has ``relative``, that of
-        position over that of content. None where the data show no position.
-    ``sources``, ``content_sources``
-        Of each source its share of the position's part of the output, that is its product with the
-        whole part over the whole's square, and the same of content: 1 together.
     """
     moments = Moments.of(vectors, position, document, 2)
     null = Moments.of(np.asarray(vectors)[:2], shuffled, document, 2)
     of_position, of_content, total = moments.position, moments.content, moments.total
     along = [_along(products) for products in (of_position, of_content, null.between)]
 
-    def named(names: Sequence[str], values: Iterable[Floats]) -> dict[str, Any]:
+    def named(names: Sequence[str], values: Iterable[Floats]) -> Estimates:
         each = zip(names, values, strict=True)
         return {name: estimate(value, confidence) for name, value in each}
 
     own, both, whole = total[:, 2, 2], total[:, 2, 1], total[:, 1, 1]  # [1 + documents] each
     compared = ("position", "content", "shuffled")
     gains, cosines = zip(*along, strict=True)
-    return {
-        "between": named(
+    return MapEffect(
+        between=named(
             ("input", "output", "shuffled"), (moments.shares(0), moments.shares(1), null.shares(1))
         ),
-        "shares": named(
+        shares=named(
             (names[0], "rest", "shared"),
             (own / whole, (whole - 2 * both + own) / whole, 2 * (both - own) / whole),
         ),
-        "gain": named((*compared, "relative"), (*gains, gains[0] / gains[1])),
-        "cosine": named(compared, cosines),
-        "sources": named(names, _sources(of_position)),
-        "content_sources": named(names, _sources(of_content)),
-    }
+        gain=named((*compared, "relative"), (*gains, gains[0] / gains[1])),
+        cosine=named(compared, cosines),
+        sources=named(names, _sources(of_position)),
+        content_sources=named(names, _sources(of_content)),
+    )
 
 
 def _along(products: Floats) -> tuple[Floats, Floats]:

@@ -11,31 +11,37 @@ brought it: P itself, the words that stand at a position, attention or MLPs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
 from posenc.artifacts.files import ArtifactError
+from posenc.artifacts.results import Interval, NotMeasured
 from posenc.conditions.positions import ROTATION
 from posenc.measurements.frame import not_run
+from posenc.measurements.layer_norm import result
+from posenc.measurements.layer_norm.declaration import MEASUREMENT, LayerNorm
 from posenc.measurements.of_models import of_tokens
-from posenc.metrics.normalisation import SOURCES, carried, of_scale, parts
-from posenc.metrics.position_moments import of_map
+from posenc.metrics.normalisation import SOURCES, ScaleEffect, carried, of_scale, parts
+from posenc.metrics.position_moments import MapEffect, of_map
 from posenc.metrics.sampling import shuffled_within
 from posenc.tokens.packing import packs_of, positions_of
 from posenc.tokens.tokenized import Tokens
 
 if TYPE_CHECKING:
     from torch.nn import Module
-from posenc.measurements.layer_norm.declaration import MEASUREMENT, LayerNorm
+
+    from posenc.capture.normalisations import Normalisation
 
 BATCH_TOKENS = 2048
 """Tokens that run at a time."""
 
 
-def measure(parameters: LayerNorm, network: Module | None, text: Tokens) -> dict[str, Any]:
+def measure(
+    parameters: LayerNorm, network: Module | None, text: Tokens
+) -> result.Path | NotMeasured:
     """All normalisations of a model, in the order in which a token passes them."""
     if network is None:
         return not_run("positions turn queries and keys: no table adds to states", parameters)
@@ -69,32 +75,62 @@ def measure(parameters: LayerNorm, network: Module | None, text: Tokens) -> dict
     for norm, x, (gain, bias), (scale, vectors) in tqdm(
         steps, total=len(norms), unit="normalisation", desc="layer norm", mininterval=5
     ):
-        rows.append(
-            {
-                "name": norm.name,
-                "layer": norm.layer,
-                **of_scale(scale, table, gain, *own, parameters.confidence, earlier),
-                "scale_at_first": float(parts(x[~later], gain, bias, eps).scale.mean()),
-                **of_map(
-                    vectors, own[0], shuffled, own[1], names=SOURCES,
-                    confidence=parameters.confidence,
-                ),
-            }
-        )  # fmt: skip
+        of_tables = of_scale(scale, table, gain, *own, parameters.confidence, earlier)
+        of_states = of_map(
+            vectors, own[0], shuffled, own[1], names=SOURCES, confidence=parameters.confidence
+        )
+        first = float(parts(x[~later], gain, bias, eps).scale.mean())
+        rows.append(normalisation(norm, of_tables, first, of_states))
         if is_stream:
             table = (table - table.mean(axis=-1, keepdims=True)) * gain  # [positions, d_model]
             earlier = earlier * scale  # [later]
-    return {
-        "documents": len(documents),
-        "tokens": int(np.count_nonzero(later)),
-        "confidence": parameters.confidence,
-        "n_layers": (len(norms) - 1) // 2,
-        "placement": "after" if is_stream else "before",
-        "eps": eps,
-        # Of the parts' sum against what the library returns: the rounding of its type.
-        "library_error": error,
-        "norms": rows,
-    }
+    return result.Path(
+        documents=len(documents),
+        tokens=int(np.count_nonzero(later)),
+        confidence=parameters.confidence,
+        n_layers=(len(norms) - 1) // 2,
+        placement="after" if is_stream else "before",
+        eps=eps,
+        library_error=error,
+        norms=rows,
+    )
+
+
+def normalisation(
+    norm: Normalisation, scaled: ScaleEffect, first: float, mapped: MapEffect
+) -> result.Normalisation:
+    """What one normalisation does to P, and to the mean part of position.
+
+    Parameters
+    ----------
+    norm
+        The normalisation.
+    scaled, mapped
+        What it does to P, and to the states.
+    first
+        Mean scale of the documents' first tokens.
+    """
+    spectrum = scaled.spectrum
+    return result.Normalisation(
+        name=norm.name,
+        layer=norm.layer,
+        scale=result.Scale.model_validate(scaled.scale, from_attributes=True),
+        variation=Interval.of(scaled.variation),
+        window=scaled.window,
+        windows=scaled.windows,
+        spectrum=result.Spectrum(
+            frequency=spectrum.frequency.tolist(),
+            position=spectrum.position.tolist(),
+            scaled=Interval.each(spectrum.scaled),
+        ),
+        scale_at_first=first,
+        between=result.Between.model_validate(mapped.between, from_attributes=True),
+        shares=result.Shares.model_validate(mapped.shares, from_attributes=True),
+        gain=result.Gain.model_validate(mapped.gain, from_attributes=True),
+        cosine=result.Cosine.model_validate(mapped.cosine, from_attributes=True),
+        sources=result.Sources.model_validate(mapped.sources, from_attributes=True),
+        content_sources=result.Sources.model_validate(mapped.content_sources, from_attributes=True),
+    )
 
 
 def draw(text: Tokens, tokens: int, seed: int) -> list[list[int]]:

@@ -2,50 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from posenc.artifacts.numbers import Entry, Number, Quantities, estimate
+from posenc.artifacts.numbers import Facts
+from posenc.artifacts.printing import Fields, Printed, number, quantities
+from posenc.artifacts.results import Interval, Part
 from posenc.drawing.exhibit import Exhibit
+from posenc.measurements.layer_norm.result import Cosine, Gain, Normalisation, Path, Sources
 
-SOURCES = ("position", "tokens", "attention", "mlp")
 NORMS = ("first", "middle", "last")
-LAYER_NORM = (
-    "documents", "tokens", "variation", "product", "position_share", "between.embedding",
-    "between.middle", "between.last", "shuffled", "relative.lowest",
-    *(f"{norm}.{kind}.{name}" for norm in NORMS
-      for kind, names in (("gain", ("position", "content", "shuffled", "relative")),
-                          ("cosine", ("position", "content", "shuffled")),
-                          ("from", SOURCES), ("content_from", SOURCES)) for name in names),
+KINDS: dict[str, type[Part]] = {
+    "gain": Gain, "cosine": Cosine, "from": Sources, "content_from": Sources,
+}  # fmt: skip
+NAMES = (
+    "variation", "product", "position_share", "between.embedding", "between.middle",
+    "between.last", "shuffled", "relative.lowest",
+    *(f"{norm}.{key}.{part}" for norm in NORMS for key, kind in KINDS.items()
+      for part in kind.model_fields),
 )  # fmt: skip
+SEEN = Printed(absent="no position is left there to be seen")
+PRINTED: Fields = {"documents": Printed(), "tokens": Printed()}
 
 
-def layer_norm(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+def along_the_path(result: Path) -> Facts:
     """What normalisations do to position: the first, the one in the middle of all, the last."""
-    norms = measurement["norms"]
+    norms = result.norms
     first, middle, last = norms[0], norms[len(norms) // 2], norms[-1]
-    # The residual stream itself; a decoder's is what its normalisations are given.
-    stream = "output" if measurement["placement"] == "after" else "input"
-    unknown = "no position is left there to be seen"
-    facts: dict[str, Entry] = {
-        "documents": Number(measurement["documents"]),
-        "tokens": Number(measurement["tokens"]),
-        "variation": estimate(first["scale"]["variation"]),
-        "product": estimate(last["variation"]),
-        "position_share": estimate(first["shares"]["position"]),
-        "between.embedding": estimate(first["between"][stream]),
-        "between.middle": estimate(middle["between"][stream]),
-        "between.last": estimate(last["between"]["output"]),
-        "shuffled": estimate(last["between"]["shuffled"]),
+
+    def stream(norm: Normalisation) -> Interval | None:
+        """The residual stream; a decoder's is what its normalisations are given."""
+        return norm.between.output if result.placement == "after" else norm.between.input
+
+    relative = [norm.gain.relative for norm in norms if norm.gain.relative]
+    lowest = min(relative, key=lambda gain: gain.value, default=None)
+    facts: Facts = {
+        "variation": number(first.scale.variation),
+        "product": number(last.variation),
+        "position_share": number(first.shares.position),
+        "between.embedding": number(stream(first)),
+        "between.middle": number(stream(middle)),
+        "between.last": number(last.between.output),
+        "shuffled": number(last.between.shuffled),
+        "relative.lowest": number(lowest, SEEN),
     }
-    relative = [norm["gain"]["relative"] for norm in norms if norm["gain"]["relative"]]
-    lowest = min(relative, key=lambda gain: gain["value"], default=None)
-    facts["relative.lowest"] = estimate(lowest, unknown)
     for name, norm in zip(NORMS, (first, middle, last), strict=True):
-        for key, kind in (("gain", "gain"), ("cosine", "cosine"), ("from", "sources"),
-                          ("content_from", "content_sources")):  # fmt: skip
-            for part, value in norm[kind].items():
-                facts[f"{name}.{key}.{part}"] = estimate(value, unknown)
+        of_kinds = (norm.gain, norm.cosine, norm.sources, norm.content_sources)
+        for key, kind in zip(KINDS, of_kinds, strict=True):
+            for part, value in kind:
+                facts[f"{name}.{key}.{part}"] = number(value, SEEN)
     return facts
 
 
@@ -69,7 +71,7 @@ WORDS = {
     "attention": "attention",
     "mlp": "MLPs",
 }
-QUANTITIES = Quantities(read=layer_norm, names=LAYER_NORM, words=WORDS)
+QUANTITIES = quantities(Path, PRINTED, along_the_path, NAMES, WORDS)
 FIGURE = Exhibit(
     "C5 where position goes",
     ("layer_norm",),

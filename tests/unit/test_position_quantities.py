@@ -347,7 +347,7 @@ def test_few_bands_and_a_single_layer_have_numbers_too():
     measurement["quantities"]["keys"]["band_shares"] = shares[:1]
     measurement["band_pass"]["left_out"] = measurement["band_pass"]["left_out"][:1]
     measurement["band_pass"]["uniform"] = measurement["band_pass"]["uniform"][:1]
-    numbers = spectra_quantities.spectra(measurement)
+    numbers = spectra_quantities.QUANTITIES.read(measurement)
     for band, place in {"low": 0, "middle": 1, "high": 1}.items():
         assert numbers[f"keys.{band}"] == expected(shares[0][place])
         assert numbers[f"without.{band}"] == expected(
@@ -359,9 +359,8 @@ def test_few_bands_and_a_single_layer_have_numbers_too():
     rows = [[least(10.0 * layer + place) for place in range(4)] for layer in range(2)]
     more["quantities"]["keys"]["band_shares"] = rows
     more["band_pass"]["left_out"] = rows
-    numbers = spectra_quantities.spectra(
-        {**more, "quantities": {**more["quantities"], "hidden_states": {"band_shares": rows}}}
-    )
+    more["quantities"]["hidden_states"]["band_shares"] = rows
+    numbers = spectra_quantities.QUANTITIES.read(more)
     for key in ("keys", "hidden_states", "without"):
         assert [numbers[f"{key}.{band}"].value for band in BAND] == [10.0, 11.0, 13.0]
 

@@ -21,9 +21,19 @@ from tqdm import tqdm
 
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
+from posenc.artifacts.results import Interval
 from posenc.measurements.frame import command, naming
 from posenc.measurements.spectra.declaration import MEASUREMENT, Spectra
-from posenc.metrics.bootstrap import ratio_bootstrap
+from posenc.measurements.spectra.result import (
+    BandPass,
+    HeadDistances,
+    NoPattern,
+    PowerSpectra,
+    Signal,
+    Signals,
+    TooShort,
+)
+from posenc.metrics.bootstrap import Estimate, ratio_bootstrap
 from posenc.metrics.signals import BandPatterns, Powers
 from posenc.metrics.spectra import band_masks, frequencies
 from posenc.store.activations import ActivationStore
@@ -42,24 +52,22 @@ class Piece:
 
 def measure(
     parameters: Spectra, intact: ActivationStore, condition: ActivationStore
-) -> dict[str, Any]:
+) -> PowerSpectra | TooShort:
     """Compute the measurement of one store, document after document."""
     window = parameters.window
     taken = pieces(parameters, condition)
-    shared = {
-        "confidence": parameters.confidence,
-        "window": window,
-        "documents": len(taken),
-        "windows": sum((span.text.stop - span.text.start) // window for span in taken),
-    }
-    shared["tokens"] = shared["windows"] * window
+    windows = sum((span.text.stop - span.text.start) // window for span in taken)
     if len(taken) < 2:
         longest = int(condition.documents["length"].to_numpy().max())
-        reason = (
-            f"fewer than 2 documents have {window} tokens of text; the longest document "
-            f"has {longest}"
+        return TooShort(
+            reason=f"fewer than 2 documents have {window} tokens of text; the longest document "
+            f"has {longest}",
+            documents=len(taken),
+            tokens=windows * window,
+            confidence=parameters.confidence,
+            window=window,
+            windows=windows,
         )
-        return {"status": "not run", "reason": reason, **shared}
     try:
         masks = band_masks(window, parameters.bands)  # [bands, frequencies]
     except ValueError as error:
@@ -73,39 +81,55 @@ def measure(
                 powers[name].add(signals[name])
             if bands:
                 bands.add(*pair)
-    passed: dict[str, Any] = {"status": "not run", "reason": no_pattern}
+    passed: BandPass | NoPattern
     if bands:
-        by_band = of_bands(parameters, np.stack(bands.distances), len(masks))
-        passed = {"status": "measured", "reason": None, **by_band}
-    return {
-        **shared,
-        "first_tokens": sorted({span.text.start - span.start for span in taken}),
-        "frequencies": frequencies(window).tolist(),
-        "bands": [0.0, *parameters.bands, 0.5],
-        "chance_before_correction": 1 / len(taken),
-        "quantities": {name: summary(parameters, powers[name], name) for name in QUANTITIES},
-        "band_pass": passed,
-    }
+        passed = of_bands(parameters, np.stack(bands.distances), len(masks))
+    else:
+        passed = NoPattern(status="not run", reason=str(no_pattern))
+    return PowerSpectra(
+        documents=len(taken),
+        tokens=windows * window,
+        confidence=parameters.confidence,
+        window=window,
+        windows=windows,
+        first_tokens=sorted({span.text.start - span.start for span in taken}),
+        frequencies=frequencies(window).tolist(),
+        bands=[0.0, *parameters.bands, 0.5],
+        chance_before_correction=1 / len(taken),
+        quantities=Signals(**{name: summary(parameters, powers[name], name) for name in powers}),
+        band_pass=passed,
+    )
 
 
-def of_bands(parameters: Spectra, distances: NDArray[np.float64], bands: int) -> dict[str, Any]:
-    """Means over documents, by layer with intervals, by head without.
+def of_bands(
+    parameters: Spectra,
+    distances: NDArray[np.float64],  # [documents, 2 bands + 2, layers, heads]
+    bands: int,
+) -> BandPass:
+    """Means over documents, by layer with intervals, by head without: see :class:`BandPatterns`."""
+    kept, left_out = distances[:, :bands], distances[:, bands:-2]
 
-    ``distances`` are [documents, 2 bands + 2, layers, heads], see :class:`BandPatterns`.
-    """
-    parts = {
-        "kept": distances[:, :bands],
-        "left_out": distances[:, bands:-2],
-        "uniform": distances[:, -1],
-    }
-    of_layers, of_heads = {}, {}
-    for name, part in parts.items():
-        means = np.moveaxis(part.mean(axis=-1).reshape(len(part), -1, part.shape[-2]), 1, 2)
-        estimates = intervals(parameters, means)  # [layers][bands or 1]
-        of_layers[name] = [row[0] for row in estimates] if name == "uniform" else estimates
-        plain = part.mean(axis=0)  # [bands, layers, heads] or [layers, heads]
-        of_heads[name] = rounded(plain if name == "uniform" else np.moveaxis(plain, 0, -1))
-    return {**of_layers, "all_frequencies": float(distances[:, -2].max()), "heads": of_heads}
+    def of_layers(part: NDArray[np.float64]) -> list[list[Interval]]:
+        """[layers][filters]."""
+        return intervals(parameters, np.moveaxis(part.mean(axis=-1), 1, 2))
+
+    def of_heads(part: NDArray[np.float64]) -> list[list[list[float]]]:
+        """[layers][heads][filters]."""
+        return rounded(np.moveaxis(part.mean(axis=0), 0, -1))
+
+    return BandPass(
+        status="measured",
+        reason=None,
+        kept=of_layers(kept),
+        left_out=of_layers(left_out),
+        uniform=[interval for (interval,) in of_layers(distances[:, -1:])],
+        all_frequencies=float(distances[:, -2].max()),
+        heads=HeadDistances(
+            kept=of_heads(kept),
+            left_out=of_heads(left_out),
+            uniform=rounded(distances[:, -1].mean(axis=0)),
+        ),
+    )
 
 
 def pieces(parameters: Spectra, store: ActivationStore) -> list[Piece]:
@@ -161,12 +185,8 @@ def why_no_pattern(store: ActivationStore) -> str | None:
     return None
 
 
-def summary(parameters: Spectra, powers: Powers, quantity: str) -> dict[str, Any]:
-    """Power by frequency; shares of the power that varies by band, with intervals.
-
-    Shares of bands are of the power without frequency 0; ``constant`` is the share of frequency 0
-    in all power.
-    """
+def summary(parameters: Spectra, powers: Powers, quantity: str) -> Signal:
+    """Power by frequency; shares of the power that varies by band, with intervals."""
     power = powers.power / powers.windows  # [layers, heads, frequencies]
     mean = power.mean(axis=1)  # [layers, frequencies]
     # [documents, layers, bands + 1]
@@ -176,33 +196,37 @@ def summary(parameters: Spectra, powers: Powers, quantity: str) -> dict[str, Any
     for layer in range(by_band.shape[1]):
         whole = by_band[:, layer].sum(axis=1)  # [documents]
         moving = varying[:, layer].sum(axis=1)  # [documents]
-        shares.append(estimate(parameters, varying[:, layer], moving))
-        constant.append(estimate(parameters, by_band[:, layer, 0], whole))
-    results = {
-        "power": rounded(mean),
-        "relative_power": rounded(mean[:, 1:] / mean[:, 1:].sum(axis=1, keepdims=True)),
-        "constant_to_varying": rounded(mean[:, 0] / mean[:, 1:].sum(axis=1)),
-        "constant": constant,
-        "band_shares": shares,
-        "locked": rounded(powers.locked()),
-    }
-    return results if quantity == "hidden_states" else {**results, "heads": rounded(power)}
+        shares.append(Interval.each(estimate(parameters, varying[:, layer], moving)))
+        constant.append(Interval.of(estimate(parameters, by_band[:, layer, 0], whole)))
+    of_heads = {} if quantity == "hidden_states" else {"heads": rounded(power)}
+    return Signal(
+        power=rounded(mean),
+        relative_power=rounded(mean[:, 1:] / mean[:, 1:].sum(axis=1, keepdims=True)),
+        constant_to_varying=rounded(mean[:, 0] / mean[:, 1:].sum(axis=1)),
+        constant=constant,
+        band_shares=shares,
+        locked=rounded(powers.locked()),
+        **of_heads,
+    )
 
 
-def estimate(parameters: Spectra, numerators: NDArray, denominators: NDArray) -> Any:
+def estimate(parameters: Spectra, numerators: NDArray, denominators: NDArray) -> Estimate:
     """A ratio over documents with its interval."""
     if not denominators.sum() > 0:
         raise ArtifactError("a layer does not vary along the sequence: there is no share of it")
     return ratio_bootstrap(
         numerators, denominators, parameters.bootstrap_samples, parameters.confidence,
         parameters.seed,
-    ).as_json()  # fmt: skip
+    )  # fmt: skip
 
 
-def intervals(parameters: Spectra, means: NDArray[np.float64]) -> list[list[dict[str, float]]]:
+def intervals(parameters: Spectra, means: NDArray[np.float64]) -> list[list[Interval]]:
     """Estimates of [documents, layers, k], as lists [layers][k]."""
     ones = np.ones(len(means))  # [documents]
-    return [estimate(parameters, means[:, layer], ones) for layer in range(means.shape[1])]
+    return [
+        Interval.each(estimate(parameters, means[:, layer], ones))
+        for layer in range(means.shape[1])
+    ]
 
 
 def rounded(values: ArrayLike) -> Any:

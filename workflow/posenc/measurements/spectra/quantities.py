@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+from typing import TypeVar
 
-from posenc.artifacts.numbers import Entry, NotRun, Number, Quantities, estimate
+from posenc.artifacts.numbers import Facts, NotRun, Number, Quantities
+from posenc.artifacts.printing import number
 from posenc.drawing.exhibit import Exhibit
+from posenc.measurements.spectra.result import BandPass, PowerSpectra
 
+T = TypeVar("T")
 BANDS = ("low", "middle", "high")
 SPECTRA = (
     *(f"{quantity}.{band}" for quantity in ("hidden_states", "keys") for band in BANDS),
@@ -17,34 +20,31 @@ SPECTRA = (
 )
 
 
-def spectra(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+def spectra(result: PowerSpectra) -> Facts:
     """Shares of power by band, and what losing a band does, in the second layer.
 
     The second band counts as the middle one; of more than three, the others are in the file alone.
     """
-    facts: dict[str, Entry] = {}
-    last = len(measurement["bands"]) - 2
+    last = len(result.bands) - 2
     places = dict(zip(BANDS, (0, min(1, last), last), strict=True))
-    for quantity in ("hidden_states", "keys"):
-        shares = measurement["quantities"][quantity]["band_shares"]
-        layer = min(1, len(shares) - 1)
-        for band, place in places.items():
-            facts[f"{quantity}.{band}"] = estimate(shares[layer][place])
-    locked = measurement["quantities"]["keys"]["locked"]
-    facts["locked"] = Number(max(locked[0][1:]))
-    passed = measurement["band_pass"]
-    for band, place in places.items():
-        facts[f"without.{band}"] = (
-            NotRun(passed["reason"])
-            if passed["status"] != "measured"
-            else estimate(passed["left_out"][min(1, len(passed["left_out"]) - 1)][place])
-        )
-    facts["uniform"] = (
-        NotRun(passed["reason"])
-        if passed["status"] != "measured"
-        else estimate(passed["uniform"][min(1, len(passed["uniform"]) - 1)])
-    )
+    keys, passed = result.quantities.keys, result.band_pass
+    facts: Facts = {"locked": Number(max(keys.locked[0][1:]))}
+    for quantity, signal in (("hidden_states", result.quantities.hidden_states), ("keys", keys)):
+        shares = second(signal.band_shares)
+        facts |= {f"{quantity}.{band}": number(shares[place]) for band, place in places.items()}
+    if isinstance(passed, BandPass):
+        without = second(passed.left_out)
+        facts |= {f"without.{band}": number(without[place]) for band, place in places.items()}
+        facts["uniform"] = number(second(passed.uniform))
+    else:
+        names = ("uniform", *(f"without.{band}" for band in BANDS))
+        facts |= dict.fromkeys(names, NotRun(passed.reason))
     return facts
+
+
+def second(layers: Sequence[T]) -> T:
+    """The second layer, or the only one."""
+    return layers[min(1, len(layers) - 1)]
 
 
 WORDS = {
@@ -57,7 +57,9 @@ WORDS = {
     "uniform": "distance of the uniform pattern",
     "locked": "largest part of the keys' power that all documents share",
 }
-QUANTITIES = Quantities(read=spectra, names=SPECTRA, words=WORDS)
+QUANTITIES = Quantities(
+    read=lambda measured: spectra(PowerSpectra.of(measured)), names=SPECTRA, words=WORDS
+)
 FIGURE = Exhibit(
     "C1 columns as signals",
     ("spectra",),

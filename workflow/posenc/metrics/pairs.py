@@ -7,13 +7,12 @@ drawn.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from posenc.metrics.bootstrap import Seed, percentile_interval, resampling_counts
+from posenc.metrics.bootstrap import Estimate, Seed, percentile_interval, resampling_counts
 from posenc.metrics.recovery import PairedMeans
 
 Floats = NDArray[np.float64]
@@ -143,18 +142,13 @@ class PairMeans(PairedMeans):
         )  # [samples, k]
         self.replicates = replicates[~np.isnan(replicates).any(axis=1)]  # [samples with a pair, k]
 
-    def estimate(self, function: Callable[..., Any], *columns: int) -> dict[str, float]:
-        """A function of the means of some columns, as JSON."""
-        return self.of(function, *columns).as_json()  # type: ignore[return-value]
+    def estimates(self) -> list[Estimate]:
+        """The means, one by one."""
+        means = percentile_interval(self.value, self.replicates, self.confidence)
+        numbers = np.stack([means.value, means.low, means.high], axis=1)  # [k, 3]
+        return [Estimate(*each) for each in numbers.tolist()]
 
-    def estimates(self, columns: slice = slice(None)) -> list[dict[str, float]]:
-        """The means of some columns, as JSON."""
-        estimate = percentile_interval(
-            self.value[columns], self.replicates[:, columns], self.confidence
-        )
-        return estimate.as_json()  # type: ignore[return-value]
-
-    def shares(self, columns: slice = slice(None)) -> list[dict[str, float]]:
+    def shares(self) -> list[Estimate]:
         """As :meth:`estimates`, of columns of zeros and ones.
 
         Where all pairs have the same value no resample has another. Then the interval is Clopper
@@ -162,10 +156,10 @@ class PairMeans(PairedMeans):
         picture in common, half as many as pictures: only these are independent.
         """
         tail = ((1 - self.confidence) / 2) ** (1 / self._disjoint)
-        estimates = self.estimates(columns)
-        for estimate in estimates:
-            if estimate["value"] == 0:
-                estimate["high"] = 1 - tail
-            elif estimate["value"] == 1:
-                estimate["low"] = tail
-        return estimates
+
+        def of_pairs_apart(share: Estimate) -> Estimate:
+            if share.value == 0:
+                return replace(share, high=1 - tail)
+            return replace(share, low=tail) if share.value == 1 else share
+
+        return [of_pairs_apart(share) for share in self.estimates()]

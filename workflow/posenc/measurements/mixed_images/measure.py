@@ -11,7 +11,21 @@ from numpy.typing import NDArray
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import ArtifactError, sha256_file, sha256_json
+from posenc.artifacts.results import Interval
 from posenc.measurements.frame import Config, Output, StudyJob, bootstrap, seal
+from posenc.measurements.mixed_images.declaration import MEASUREMENT, Images, MixedImages
+from posenc.measurements.mixed_images.result import (
+    Chance,
+    Faded,
+    MixedPhotographs,
+    Mixture,
+    Network,
+    Picture,
+    Published,
+    Recall,
+    Recognition,
+    Stage,
+)
 from posenc.metrics.mixed_images import Mixtures, found_among, ranks
 from posenc.metrics.pairs import PairMeans, balanced_pairs
 from posenc.metrics.superposition import chance, found_among_two, proportion
@@ -21,20 +35,18 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from posenc.models.image_networks import ImageNetwork
-from posenc.measurements.mixed_images.declaration import MEASUREMENT, Images, MixedImages
 
 HALF = 0.5
 BATCH = 8
 """Pictures in a forward pass."""
-PUBLISHED = {
-    "classifier": "ResNet-50", "images": ["panda", "banana"], "weight": HALF, "found": 0,
-    "both": 0.0,
-}  # fmt: skip
+PUBLISHED = Published(
+    classifier="ResNet-50", images=["panda", "banana"], weight=HALF, found=0, both=0.0
+)
 """What the document found that raised the question (S1): neither image of one pair. The images had
 equal weights; whether their sum was halved is not known."""
 
 
-def measure(parameters: MixedImages) -> tuple[dict[str, Any], dict[str, str]]:
+def measure(parameters: MixedImages) -> tuple[MixedPhotographs, dict[str, str]]:
     """What is found of all pairs of pictures that the network recognises alone.
 
     A picture is recognised if its highest class is the one that it has; where that is not known the
@@ -80,37 +92,38 @@ def measure(parameters: MixedImages) -> tuple[dict[str, Any], dict[str, str]]:
             mixed = np.concatenate([network.logits(part).numpy() for part in parts])
         faded = network.logits(weight * pixels[recognised]).numpy()  # [recognised, classes]
         by_weight.append(
-            {
-                "weight": weight,
-                "found": of_weight(mixed, logits, own, pairs, weight),
-                "faded": of_faded(faded, own[recognised], parameters),
-            }
+            Mixture(
+                weight=weight,
+                found=of_weight(mixed, logits, own, pairs, weight),
+                faded=of_faded(faded, own[recognised], parameters),
+            )
         )
     numbers = sum(p.numel() for p in network.module.parameters())
     image_networks.untrained(network, pixels, parameters.seed)
     initial, _ = stages_of(network, pixels, states_of(network, pixels), pairs)
-    return {
-        "network": {"name": network.name, "numbers": numbers, "classes": logits.shape[1]},
-        "images": [
-            {"file": file, "class": label, "highest": int(highest), "recognised": i in recognised}
+    measured = MixedPhotographs(
+        network=Network(name=network.name, numbers=numbers, classes=logits.shape[1]),
+        images=[
+            Picture(file=file, label=label, highest=int(highest), recognised=i in recognised)
             for i, (file, label, highest) in enumerate(zip(paths, known, own, strict=True))
         ],
-        "recognised": len(recognised),
-        "pairs": len(pairs.first),
-        "confidence": parameters.confidence,
-        "chance": chance(len(paths)),
-        "mixtures": by_weight,
-        "stages": [
-            {
-                "stage": name,
-                "trained": pairs.stage(trained[name]),
-                "untrained": pairs.stage(initial[name]),
-                "difference": pairs.difference(trained[name], initial[name]),
-            }
+        recognised=len(recognised),
+        pairs=len(pairs.first),
+        confidence=parameters.confidence,
+        chance=Chance(**chance(len(paths))),
+        mixtures=by_weight,
+        stages=[
+            Stage(
+                stage=name,
+                trained=pairs.stage(trained[name]),
+                untrained=pairs.stage(initial[name]),
+                difference=pairs.difference(trained[name], initial[name]),
+            )
             for name in trained
         ],
-        "published": PUBLISHED,
-    }, {**network.files, "images": parameters.images.sha256}
+        published=PUBLISHED,
+    )
+    return measured, {**network.files, "images": parameters.images.sha256}
 
 
 def image_paths(images: Images) -> dict[str, Path]:
@@ -191,21 +204,23 @@ class Pairs:
     ) -> None:
         self.parameters, self.first, self.second = parameters, first, second
 
-    def shares(self, columns: dict[str, NDArray[Any]]) -> dict[str, dict[str, float]]:
+    def shares(self, columns: dict[str, NDArray[Any]]) -> dict[str, Interval]:
         """Shares of the pairs, of columns of zeros and ones [pairs], by name."""
-        return dict(zip(columns, self._over(*columns.values()).shares(), strict=True))
+        shares = self._over(*columns.values()).shares()
+        return {name: Interval.of(share) for name, share in zip(columns, shares, strict=True)}
 
-    def means(self, columns: dict[str, NDArray[Any]]) -> dict[str, dict[str, float]]:
+    def means(self, columns: dict[str, NDArray[Any]]) -> dict[str, Interval]:
         """Means of columns [pairs], by name."""
-        return dict(zip(columns, self._over(*columns.values()).estimates(), strict=True))
+        means = self._over(*columns.values()).estimates()
+        return {name: Interval.of(mean) for name, mean in zip(columns, means, strict=True)}
 
-    def stage(self, of: Mixtures) -> dict[str, Any]:
+    def stage(self, of: Mixtures) -> Recall:
         """Recall, of mixed inputs and of mixed states, and distance from additive of a stage."""
-        gap = self._over(of.square, of.distance).estimate(lambda a, b: np.sqrt(a / b), 0, 1)
+        gap = self._over(of.square, of.distance).of(lambda a, b: np.sqrt(a / b), 0, 1)
         recalls = {"inputs": self._found(of.inputs), "outputs": self._found(of.outputs)}
-        return {"gap": gap, **self.shares(recalls)}
+        return Recall(gap=Interval.of(gap), **self.shares(recalls))
 
-    def difference(self, own: Mixtures, other: Mixtures) -> dict[str, float]:
+    def difference(self, own: Mixtures, other: Mixtures) -> Interval:
         """By how much recall of both is greater in ``own`` than in ``other``, on the same pairs."""
         difference = self._found(own.inputs) - self._found(other.inputs)
         return self.means({"inputs": difference})["inputs"]
@@ -232,13 +247,8 @@ def of_weight(
     own: NDArray[np.int64],
     pairs: Pairs,
     weight: float,
-) -> list[dict[str, Any]]:
+) -> list[Recognition]:
     """How often the classes of both are among the highest, by how many are looked at.
-
-    The highest of all classes that the network has, and of those of the recognised ``pictures``
-    alone. ``outputs``: among those of the mixture of both outputs; ``lost``: by how much that
-    exceeds ``both``; ``others``: two pictures that were not mixed; ``absent``: both among those of
-    one of the two alone; ``beyond_absent``: by how much ``both`` exceeds that.
 
     Parameters
     ----------
@@ -266,13 +276,13 @@ def of_weight(
             means = pairs.means({"others": other, "absent": missing,
                                  "lost": outputs["both"] - inputs["both"],
                                  "beyond_absent": inputs["both"] - missing})  # fmt: skip
-            entries.append({"among": among, "top": top, **shares, **means})
+            entries.append(Recognition(among=among, top=top, **shares, **means))
     return entries
 
 
 def of_faded(
     logits: NDArray[np.floating], own: NDArray[np.int64], parameters: MixedImages
-) -> list[dict[str, Any]]:
+) -> list[Faded]:
     """How often a picture's class is among the highest where grey is mixed in, not another picture.
 
     This much is lost to contrast alone. Values of 0 are grey, or nearly.
@@ -286,7 +296,7 @@ def of_faded(
     """
     places = np.diagonal(ranks(logits, own))  # [recognised]
     return [
-        {"top": top, "share": proportion(places <= top, parameters.confidence).as_json()}
+        Faded(top=top, share=Interval.of(proportion(places <= top, parameters.confidence)))
         for top in parameters.top
     ]
 

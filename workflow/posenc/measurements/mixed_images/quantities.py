@@ -2,44 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from posenc.artifacts.numbers import Facts, Number, Quantities, entry_at, estimate, percent
+from posenc.artifacts.numbers import Facts, Number, Quantities
+from posenc.artifacts.printing import Printed, number
 from posenc.drawing.exhibit import Exhibit
-from posenc.measurements.embedding_sums.quantities import HALF
+from posenc.measurements.embedding_sums.quantities import at_half
+from posenc.measurements.mixed_images.result import MixedPhotographs
+
+SHARES = ("both", "either", "outputs", "lost", "others", "absent", "beyond_absent")
+PERCENT = Printed(percent=True)
 
 
-def mixed_images(measurement: Mapping[str, Any]) -> Facts:
+def mixed_images(result: MixedPhotographs) -> Facts:
     """What is found of two photographs at equal weights: their classes, and both by stage."""
     facts: Facts = {
-        "pictures": Number(len(measurement["images"])),
-        "recognised": Number(measurement["recognised"]),
-        "pairs": Number(measurement["pairs"]),
-        "classes": Number(measurement["network"]["classes"]),
-        "chance": percent(measurement["chance"]["both"]),
-        "published": percent(measurement["published"]["both"]),
+        "pictures": Number(len(result.images)),
+        "recognised": Number(result.recognised),
+        "pairs": Number(result.pairs),
+        "classes": Number(result.network.classes),
+        "chance": number(result.chance.both, PERCENT),
+        "published": number(result.published.both, PERCENT),
     }
-    half = entry_at(measurement["mixtures"], "weight", HALF)
-    for entry in half["faded"]:
-        facts[f"faded.{entry['top']}"] = percent(entry["share"])
-    for entry in half["found"]:
-        place = f"{entry['among']}.{entry['top']}"
-        for key in ("both", "either", "outputs", "lost", "others", "absent", "beyond_absent"):
-            facts[f"{place}.{key}"] = percent(entry[key])
-    for entry in measurement["stages"]:
-        place = entry["stage"].replace(" ", "_")
-        facts[f"{place}.difference"] = percent(entry["difference"])
-        for network in ("trained", "untrained"):
-            facts[f"{place}.{network}.both"] = percent(entry[network]["inputs"])
-            facts[f"{place}.{network}.outputs"] = percent(entry[network]["outputs"])
-            facts[f"{place}.{network}.gap"] = estimate(entry[network]["gap"])
+    half = at_half(result.mixtures)
+    for faded in half.faded:
+        facts[f"faded.{faded.top}"] = number(faded.share, PERCENT)
+    for found in half.found:
+        for name in SHARES:
+            facts[f"{found.among}.{found.top}.{name}"] = number(getattr(found, name), PERCENT)
+    for stage in result.stages:
+        place = stage.stage.replace(" ", "_")
+        facts[f"{place}.difference"] = number(stage.difference, PERCENT)
+        for network, recall in (("trained", stage.trained), ("untrained", stage.untrained)):
+            facts[f"{place}.{network}.both"] = number(recall.inputs, PERCENT)
+            facts[f"{place}.{network}.outputs"] = number(recall.outputs, PERCENT)
+            facts[f"{place}.{network}.gap"] = number(recall.gap)
     return facts
 
 
-QUANTITIES = Quantities(
-    read=mixed_images,
-)
+QUANTITIES = Quantities(read=lambda measured: mixed_images(MixedPhotographs.of(measured)))
 FIGURE = Exhibit(
     "B5 mixed images",
     ("mixed_images",),

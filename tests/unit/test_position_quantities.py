@@ -330,7 +330,7 @@ def test_shares_of_components_and_angles_are_in_their_units():
         "first_4", "first_12", "first_4_control", "first_12_control"
     }  # fmt: skip
     measurement = planted("readback")
-    numbers = readback_quantities.readback(measurement)
+    numbers = readback_quantities.QUANTITIES.read(measurement)
     for key, name in (("angle", "angles"), ("angle_random", "random")):
         middle = sorted(measurement["subspaces"][name])[5]
         assert numbers[key].value == pytest.approx(180 / math.pi * middle)

@@ -243,14 +243,14 @@ def test_noise_takes_accuracy_from_one_to_chance():
     draws = rng.normal(size=(n, 32))
     for sums in (Sums(tokens, positions), NormalisedSums(tokens, positions, 1e-5)):
         clean, noisy = noise_curve(sums, token, position, [0.0, 1e5], draws, 0.99)
-        assert {clean["joint"][k]["value"] for k in ("token", "position", "both")} == {1.0}
+        assert {share.value for share in clean.joint} == {1.0}
         # The sum nearest to the clean one is as far as brute force says.
         every = np.sort(brute_force(sums, sums.vectors(token[:40], position[:40])).reshape(40, -1))
-        assert clean["margin"]["least"] <= np.sqrt(every[:, 1].min())
+        assert clean.margin.min() <= np.sqrt(every[:, 1].min())
         for name, chance in (("token", 1 / 50), ("position", 1 / 20), ("both", 1 / 1000)):
             for decoder in ("joint", "alone", "mean")[: 1 if name == "both" else 3]:
-                estimate = noisy[decoder][name]
-                assert estimate["low"] <= chance <= estimate["high"]
+                estimate = getattr(getattr(noisy, decoder), name)
+                assert estimate.low <= chance <= estimate.high
 
 
 def test_the_decoders_of_one_table_are_misled_by_the_other():
@@ -262,9 +262,9 @@ def test_the_decoders_of_one_table_are_misled_by_the_other():
     (entry,) = noise_curve(
         Sums(tokens, positions), token, position, [0.0], np.zeros((200, 16)), 0.9
     )
-    assert entry["joint"]["both"]["value"] == 1
-    assert entry["alone"]["token"]["value"] < 0.3  # mostly the token that points farthest there
-    assert entry["mean"]["token"]["value"] == 1
+    assert entry.joint.both.value == 1
+    assert entry.alone.token.value < 0.3  # mostly the token that points farthest there
+    assert entry.mean.token.value == 1
 
 
 def test_nearest_rows_are_those_of_all_distances():
@@ -277,9 +277,9 @@ def test_nearest_rows_are_those_of_all_distances():
 def test_intervals_are_clopper_and_pearson_s():
     hits = np.arange(20) < 14
     proportion = module._proportion(hits, 0.9)
-    assert proportion["value"] == 0.7
-    assert proportion["low"] == pytest.approx(beta.ppf(0.05, 14, 7), rel=1e-9)
-    assert proportion["high"] == pytest.approx(beta.ppf(0.95, 15, 6), rel=1e-9)
+    assert proportion.value == 0.7
+    assert proportion.low == pytest.approx(beta.ppf(0.05, 14, 7), rel=1e-9)
+    assert proportion.high == pytest.approx(beta.ppf(0.95, 15, 6), rel=1e-9)
 
 
 def test_principal_directions_are_those_of_the_covariance(monkeypatch):
@@ -311,13 +311,14 @@ def test_angles_of_planted_subspaces():
     turned = np.cos(0.3) * basis[:, [1]] + np.sin(0.3) * basis[:, [30]]
     x, y = basis[:, :5], np.concatenate([basis[:, [0]], turned, basis[:, [20]]], axis=1)
     angles = compare_angles(x, y, 50, 0)
-    np.testing.assert_allclose(angles["angles"], [0, 0.3, np.pi / 2], atol=1e-7)
+    np.testing.assert_allclose(angles.angles, [0, 0.3, np.pi / 2], atol=1e-7)
     # The mean squared cosine of random subspaces is the larger dimension over d.
-    assert np.mean(np.cos(angles["random"]) ** 2) == pytest.approx(5 / 40, abs=0.03)
-    assert compare_angles(x, y, 50, 0) == angles
+    assert np.mean(np.cos(angles.random) ** 2) == pytest.approx(5 / 40, abs=0.03)
+    for first, again in zip(angles, compare_angles(x, y, 50, 0), strict=True):
+        np.testing.assert_array_equal(first, again)
     # Spaces that must meet: angle 0.
     meeting = compare_angles(basis[:, :25], np.random.default_rng(12).normal(size=(40, 20)), 2, 0)
-    np.testing.assert_allclose([meeting[k][:5] for k in ("angles", "random")], 0, atol=1e-6)
+    np.testing.assert_allclose([meeting.angles[:5], meeting.random[:5]], 0, atol=1e-6)
 
 
 def write_model(folder, family="gpt2", d=12):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -255,6 +255,38 @@ def nearest_rows(
     return nearest
 
 
+class Shares(NamedTuple):
+    """Shares of pairs whose token, whose position, and of which both are read back."""
+
+    token: Estimate
+    position: Estimate
+    both: Estimate
+
+
+class Level(NamedTuple):
+    """What is read back at one level of noise, by three decoders.
+
+    Attributes
+    ----------
+    noise
+        Standard deviation, in units of the root mean square of the entries of the sums.
+    joint
+        Of the nearest of all sums.
+    alone
+        Of the nearest row of either table, as if nothing was added to it.
+    mean
+        The same, as if the mean of the other table was added to it.
+    margin
+        float64 [n]: by how much the second-nearest sum is farther than the nearest.
+    """
+
+    noise: float
+    joint: Shares
+    alone: Shares
+    mean: Shares
+    margin: Floats
+
+
 def noise_curve(
     sums: Sums,
     token: ArrayLike,
@@ -262,7 +294,7 @@ def noise_curve(
     noise: Sequence[float],
     draws: ArrayLike,
     confidence: float,
-) -> list[dict[str, Any]]:
+) -> list[Level]:
     """How often sums of embeddings are read back through noise, by three decoders.
 
     x = sum + noise · r · draws, where r is the root mean square of all entries of the sums that
@@ -276,13 +308,6 @@ def noise_curve(
         [n, d_model]: standard normal.
     confidence
         Of the intervals by Clopper and Pearson (1934), https://doi.org/10.1093/biomet/26.4.404.
-
-    Returns
-    -------
-    For each level ``joint``, over all pairs; ``alone``, the nearest row of either table as if
-    nothing was added to it; ``mean``, as if the mean of the other table was added to it. Each has
-    the shares ``token`` and ``position``, and ``joint`` also ``both``. ``margin``: by how much the
-    second-nearest sum is farther than the nearest, least and median of the queries.
     """
     token, position = np.asarray(token), np.asarray(position)  # [n] each
     clean = sums.vectors(token, position)  # [n, d_model]
@@ -297,19 +322,24 @@ def noise_curve(
             nearest_rows(x, sums.tokens, of_positions, sums.eps),
             nearest_rows(x, sums.positions, of_tokens, sums.eps),
         )
-    curve = []
-    for index, level in enumerate(noise):
-        part = slice(index * len(token), (index + 1) * len(token))
-        entry: dict[str, Any] = {"noise": float(level)}
-        for name, (tokens, positions) in guesses.items():
-            right = {"token": tokens[part] == token, "position": positions[part] == position}
-            if name == "joint":
-                right["both"] = right["token"] & right["position"]
-            entry[name] = {k: _proportion(v, confidence) for k, v in right.items()}
-        margin = decoded.runner_up[part] - decoded.distance[part]  # [n]
-        entry["margin"] = {"least": float(margin.min()), "median": float(np.median(margin))}
-        curve.append(entry)
-    return curve
+
+    def shares(decoder: str, part: slice) -> Shares:
+        tokens, positions = guesses[decoder]  # [levels * n] each
+        is_token, is_position = tokens[part] == token, positions[part] == position  # [n] each
+        hits = is_token, is_position, is_token & is_position
+        return Shares(*(_proportion(right, confidence) for right in hits))
+
+    parts = [slice(at * len(token), (at + 1) * len(token)) for at in range(len(noise))]
+    return [
+        Level(
+            noise=float(level),
+            joint=shares("joint", part),
+            alone=shares("alone", part),
+            mean=shares("mean", part),
+            margin=decoded.runner_up[part] - decoded.distance[part],
+        )
+        for level, part in zip(noise, parts, strict=True)
+    ]
 
 
 def principal_directions(table: ArrayLike, share: float) -> tuple[Floats, int]:
@@ -348,7 +378,23 @@ def principal_directions(table: ArrayLike, share: float) -> tuple[Floats, int]:
     return directions[:kept].T, int(np.linalg.matrix_rank(whole, tol=tolerance))
 
 
-def compare_angles(x: Floats, y: Floats, draws: int, seed: Seed) -> dict[str, list[float]]:
+class Angles(NamedTuple):
+    """Principal angles between two subspaces, in radians, rising.
+
+    Attributes
+    ----------
+    angles
+        float64 [k].
+    random, random_sd
+        float64 [k]: mean and standard deviation of those of random subspaces.
+    """
+
+    angles: Floats
+    random: Floats
+    random_sd: Floats
+
+
+def compare_angles(x: Floats, y: Floats, draws: int, seed: Seed) -> Angles:
     """Principal angles between two subspaces, beside those of random ones of their dimensions.
 
     Parameters
@@ -362,9 +408,8 @@ def compare_angles(x: Floats, y: Floats, draws: int, seed: Seed) -> dict[str, li
 
     Returns
     -------
-    min(k, l) angles each, in radians, rising: ``angles``, and ``random`` and ``random_sd``, mean
-    and standard deviation over the draws. At least k + l - d_model angles are 0. Bjorck and Golub
-    (1973), https://doi.org/10.1090/S0025-5718-1973-0348991-3.
+    min(k, l) angles each, of which at least k + l - d_model are 0. Bjorck and Golub (1973),
+    https://doi.org/10.1090/S0025-5718-1973-0348991-3.
     """
     from scipy.linalg import subspace_angles
 
@@ -373,19 +418,15 @@ def compare_angles(x: Floats, y: Floats, draws: int, seed: Seed) -> dict[str, li
         subspace_angles(generator.normal(size=x.shape), generator.normal(size=y.shape))[::-1]
         for _ in range(draws)
     ]
-    return {
-        "angles": subspace_angles(x, y)[::-1].tolist(),
-        "random": np.mean(random, axis=0).tolist(),
-        "random_sd": np.std(random, axis=0).tolist(),
-    }
+    return Angles(subspace_angles(x, y)[::-1], np.mean(random, axis=0), np.std(random, axis=0))
 
 
-def _proportion(hits: NDArray[np.bool_], confidence: float) -> dict[str, float]:
+def _proportion(hits: NDArray[np.bool_], confidence: float) -> Estimate:
     from scipy.stats import binomtest
 
     result = binomtest(int(hits.sum()), len(hits))
     interval = result.proportion_ci(confidence, method="exact")
-    return Estimate(result.statistic, interval.low, interval.high).as_json()
+    return Estimate(result.statistic, interval.low, interval.high)
 
 
 def blocks(count: int, size: int) -> Iterator[slice]:

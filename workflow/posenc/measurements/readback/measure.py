@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from posenc.artifacts.command import run
+from posenc.artifacts.results import Interval
 from posenc.measurements.of_models import Job, of_weights
+from posenc.measurements.readback import result
 from posenc.measurements.readback.declaration import MEASUREMENT, Readback
 from posenc.metrics.equal_sums import count_mistaken, failure_bound
 from posenc.metrics.normalised_sums import NormalisedSums
-from posenc.metrics.readback import Sums, compare_angles, noise_curve, principal_directions
+from posenc.metrics.readback import Level, Sums, compare_angles, noise_curve, principal_directions
 from posenc.models.discovered import tensors_of
 from posenc.models.weights import Weights
 
@@ -20,7 +22,7 @@ RANDOM_SUBSPACES = 5
 """Pairs of random subspaces that principal angles are compared with."""
 
 
-def measure(job: Job[Readback], folder: Path) -> dict[str, Any]:
+def measure(job: Job[Readback], folder: Path) -> result.PairsReadBack:
     """Decode random pairs, tokens and positions uniform, before and after normalisation."""
     parameters, weights = job.parameters, tensors_of(Weights, folder, job.reading.family)
     tokens, positions = weights.embeddings()  # [vocabulary, d_model], [positions, d_model]
@@ -34,47 +36,81 @@ def measure(job: Job[Readback], folder: Path) -> dict[str, Any]:
         "before": Sums(tokens, places),
         "after": NormalisedSums(tokens, places, weights.eps),
     }
-    curves = {
-        stage: noise_curve(sums, token, position, parameters.noise, draws, parameters.confidence)
-        for stage, sums in searched.items()
-    }
+    before, after = (
+        [
+            level_of(level)
+            for level in noise_curve(
+                sums, token, position, parameters.noise, draws, parameters.confidence
+            )
+        ]
+        for sums in (searched["before"], searched["after"])
+    )
+    return result.PairsReadBack(
+        pairs=parameters.tokens,
+        pairs_searched=len(tokens) * len(positions),
+        mistaken=count_mistaken(tokens, positions),
+        bounds=bounds(parameters, searched, generator),
+        confidence=parameters.confidence,
+        d_model=tokens.shape[1],
+        vocabulary_size=len(tokens),
+        positions=len(positions),
+        eps=weights.eps,
+        before=before,
+        after=after,
+        subspaces=subspaces(parameters, tokens, positions),
+    )
+
+
+def level_of(level: Level) -> result.Level:
+    """What a file holds of a level of noise."""
+    token, position, both = (Interval.of(share) for share in level.joint)
+    alone, mean = (
+        result.Shares(token=Interval.of(shares.token), position=Interval.of(shares.position))
+        for shares in (level.alone, level.mean)
+    )
+    return result.Level(
+        noise=level.noise,
+        joint=result.JointShares(token=token, position=position, both=both),
+        alone=alone,
+        mean=mean,
+        margin=result.Margin(
+            least=float(level.margin.min()), median=float(np.median(level.margin))
+        ),
+    )
+
+
+def subspaces(
+    parameters: Readback,
+    tokens: NDArray[np.floating],  # [vocabulary, d_model]
+    positions: NDArray[np.floating],  # [positions, d_model]
+) -> result.Subspaces:
+    """Angles between the leading directions of both tables."""
     of_tokens, token_rank = principal_directions(tokens, parameters.variance)
     of_positions, position_rank = principal_directions(positions, parameters.variance)
+    compared = compare_angles(of_tokens, of_positions, RANDOM_SUBSPACES, parameters.seed)
     full = tokens.shape[1] in (token_rank, position_rank)
-    return {
-        "pairs": parameters.tokens,
-        "pairs_searched": len(tokens) * len(positions),
-        # Of all pairs, without noise and before normalisation.
-        "mistaken": count_mistaken(tokens, positions),
-        "bounds": bounds(parameters, searched, generator),
-        "confidence": parameters.confidence,
-        "d_model": tokens.shape[1],
-        "vocabulary_size": len(tokens),
-        "positions": len(positions),
-        "eps": weights.eps,
-        **curves,
-        "subspaces": {
-            "variance": parameters.variance,
-            "tokens": {"rank": token_rank, "directions": of_tokens.shape[1]},
-            "positions": {"rank": position_rank, "directions": of_positions.shape[1]},
-            # Any subspace lies within all of R^d.
-            "full_span_angle": 0.0 if full else None,
-            "draws": RANDOM_SUBSPACES,
-            **compare_angles(of_tokens, of_positions, RANDOM_SUBSPACES, parameters.seed),
-        },
-    }
+    return result.Subspaces(
+        variance=parameters.variance,
+        tokens=result.Table(rank=token_rank, directions=of_tokens.shape[1]),
+        positions=result.Table(rank=position_rank, directions=of_positions.shape[1]),
+        full_span_angle=0.0 if full else None,
+        draws=RANDOM_SUBSPACES,
+        angles=compared.angles.tolist(),
+        random=compared.random.tolist(),
+        random_sd=compared.random_sd.tolist(),
+    )
 
 
 def bounds(
     parameters: Readback, searched: dict[str, Sums], generator: np.random.Generator
-) -> dict[str, Any]:
+) -> result.Bounds:
     """How many of other random pairs fail at the middle level of noise, and what that excludes.
 
-    ``upper`` is the exact upper bound, at ``confidence``, of the share of all pairs that fail:
-    pairs are drawn independently, so that their failures are binomial.
+    The upper bound of the share of all pairs that fail is exact: pairs are drawn independently, so
+    that their failures are binomial.
     """
     noise = parameters.noise[len(parameters.noise) // 2]
-    results: dict[str, Any] = {"noise": noise, "pairs": parameters.bounded}
+    failed: dict[str, result.Failures] = {}
     count = parameters.bounded
     for stage, sums in searched.items():
         token = generator.integers(len(sums.tokens), size=count)  # [n]
@@ -84,8 +120,8 @@ def bounds(
         read = sums.decode(clean + noise * unit * generator.normal(size=clean.shape))
         failures = int(np.count_nonzero((read.token != token) | (read.position != position)))
         upper = failure_bound(failures, count, parameters.confidence)
-        results[stage] = {"failures": failures, "upper": upper}
-    return results
+        failed[stage] = result.Failures(failures=failures, upper=upper)
+    return result.Bounds(noise=noise, pairs=count, before=failed["before"], after=failed["after"])
 
 
 main = of_weights(MEASUREMENT, measure)

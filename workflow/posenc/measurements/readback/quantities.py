@@ -4,48 +4,49 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping
-from typing import Any
 
-from posenc.artifacts.numbers import Entry, Number, Quantities, estimate
+from posenc.artifacts.numbers import Facts, Number
+from posenc.artifacts.printing import Fields, Printed, number, quantities
 from posenc.drawing.exhibit import Exhibit
+from posenc.measurements.readback.result import PairsReadBack
 
 LEVELS = ("exact", "weak", "strong")
-READBACK = (
-    *(f"{place}.{level}" for place in ("before", "after") for level in LEVELS),
-    *(f"alone.{what}" for what in ("token", "position")),
-    "noise.weak", "noise.strong", "margin", "pairs", "searched", "mistaken",
-    "bound.pairs", "bound.before", "bound.after", "angle", "angle_random",
+PRINTED: Fields = {
+    "pairs": Printed("pairs"),
+    "pairs_searched": Printed("pairs searched", name="searched"),
+    "mistaken": Printed("pairs, of all, that are mistaken without noise"),
+    "bounds": Printed("upper confidence bound of failures with weak noise (%)", name="bound"),
+    "bounds.pairs": Printed("pairs"),
+}
+DERIVED = (
+    *(f"{stage}.{level}" for stage in ("before", "after") for level in LEVELS),
+    "alone.token", "alone.position", "noise.weak", "noise.strong", "margin",
+    "bound.before", "bound.after", "angle", "angle_random",
 )  # fmt: skip
 
 
-def readback(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+def derived(result: PairsReadBack) -> Facts:
     """Share of pairs that are read back: without noise, and at two levels of it.
 
     Bounds are of the percentage that fails with weak noise.
     """
-    facts: dict[str, Entry] = {}
-    count = len(measurement["before"])
+    facts: Facts = {}
+    clean, count = result.before[0], len(result.before)
     places = dict(zip(LEVELS, (0, count // 2, count - 1), strict=True))
-    for name in ("before", "after"):
+    for stage, levels in (("before", result.before), ("after", result.after)):
         for level, place in places.items():
-            facts[f"{name}.{level}"] = estimate(measurement[name][place]["joint"]["both"])
-    for what in ("token", "position"):
-        facts[f"alone.{what}"] = estimate(measurement["before"][0]["alone"][what])
+            facts[f"{stage}.{level}"] = number(levels[place].joint.both)
+    facts["alone.token"] = number(clean.alone.token)
+    facts["alone.position"] = number(clean.alone.position)
     for level in LEVELS[1:]:
-        noise = measurement["before"][places[level]]["noise"]
+        noise = result.before[places[level]].noise
         facts[f"noise.{level}"] = Number(noise, decimals=len(f"{noise:g}".partition(".")[2]))
-    facts["margin"] = Number(measurement["before"][0]["margin"]["least"])
-    facts["pairs"], facts["searched"] = (
-        Number(measurement["pairs"]),
-        Number(measurement["pairs_searched"]),
-    )
-    facts["mistaken"] = Number(measurement["mistaken"])
-    facts["bound.pairs"] = Number(measurement["bounds"]["pairs"])
-    for name in ("before", "after"):
-        facts[f"bound.{name}"] = Number(100 * measurement["bounds"][name]["upper"])
-    for key, name in (("angle", "angles"), ("angle_random", "random")):
-        facts[key] = Number(math.degrees(statistics.median(measurement["subspaces"][name])))
+    facts["margin"] = Number(clean.margin.least)
+    for stage, failed in (("before", result.bounds.before), ("after", result.bounds.after)):
+        facts[f"bound.{stage}"] = Number(100 * failed.upper)
+    angles = {"angle": result.subspaces.angles, "angle_random": result.subspaces.random}
+    for key, values in angles.items():
+        facts[key] = Number(math.degrees(statistics.median(values)))
     return facts
 
 
@@ -58,14 +59,10 @@ WORDS = {
     "strong": "strong noise",
     "noise": "level of the noise",
     "margin": "least margin",
-    "pairs": "pairs",
-    "searched": "pairs searched",
-    "mistaken": "pairs, of all, that are mistaken without noise",
-    "bound": "upper confidence bound of failures with weak noise (%)",
     "angle": "median principal angle of both tables (degrees)",
     "angle_random": "the same of random subspaces (degrees)",
 }
-QUANTITIES = Quantities(read=readback, names=READBACK, words=WORDS)
+QUANTITIES = quantities(PairsReadBack, PRINTED, derived, DERIVED, WORDS)
 FIGURE = Exhibit(
     "B2 reading back",
     ("readback",),

@@ -507,8 +507,8 @@ def test_what_is_not_defined_says_why():
 
 def test_a_decoder_with_another_scheme_has_the_loss_it_was_trained_to():
     measurement = distinct(made.probes(RUN, True, "rotary"), kept=KEPT)
-    numbers = scheme_probes_quantities.schemes(measurement)
-    assert numbers.keys() == set(scheme_probes_quantities.SCHEMES)
+    numbers = scheme_probes_quantities.QUANTITIES.read(measurement)
+    assert numbers.keys() == set(scheme_probes_quantities.QUANTITIES.names)
     assert numbers["validation_loss"] == Number(measurement["training"]["final_validation_loss"])
     assert numbers["chance"] == expected(measurement["chance"]["position"])
 

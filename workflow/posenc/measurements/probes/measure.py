@@ -16,10 +16,19 @@ from tqdm import tqdm
 
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
-from posenc.measurements.frame import command, naming
+from posenc.artifacts.results import Interval
+from posenc.measurements.frame import bootstrap, command, naming
 from posenc.measurements.probes.declaration import MEASUREMENT, Probes
-from posenc.metrics.bootstrap import percentile_interval, ratio_replicates
+from posenc.measurements.probes.result import (
+    Chance,
+    Gains,
+    Layer,
+    OrderErrors,
+    PositionErrors,
+    PositionProbes,
+)
 from posenc.metrics.probes import order_errors, position_errors, token_pairs
+from posenc.metrics.recovery import PairedMeans
 from posenc.metrics.sampling import sampled
 from posenc.store.activations import ActivationStore
 from posenc.store.samples import KeptTokens, gather, layer_name
@@ -78,7 +87,7 @@ class Sample:
 
 def measure(
     parameters: Probes, intact: ActivationStore, condition: ActivationStore
-) -> dict[str, Any]:
+) -> PositionProbes:
     """Probe the condition's hidden states, layer after layer; only sampled rows are read."""
     kept = KeptTokens(condition, special_tokens=False)
     sample = Sample.draw(parameters, kept.document, kept.position)
@@ -90,7 +99,7 @@ def measure(
         return probe(parameters, sample, condition.metadata["n_layers"] + 1, read)
 
 
-def probe(parameters: Probes, sample: Sample, n_states: int, read: Read) -> dict[str, Any]:
+def probe(parameters: Probes, sample: Sample, n_states: int, read: Read) -> PositionProbes:
     """Errors of all probes of all hidden states, with their intervals over documents.
 
     The ReLU probe is fitted to shuffled labels at the first and the last hidden state, the linear
@@ -118,7 +127,7 @@ def probe(parameters: Probes, sample: Sample, n_states: int, read: Read) -> dict
     }
     controlled = sorted({0, n_states - 1})
     position, document = sample.position, sample.document
-    layers, chance = [], None
+    layers = []
     for state in tqdm(range(n_states), unit="layer", desc="probes", mininterval=5):
         extra = {**options, "relu_control": state in controlled}
         x, first, second = (
@@ -130,69 +139,59 @@ def probe(parameters: Probes, sample: Sample, n_states: int, read: Read) -> dict
             order = order_errors(first, second, later, document[sample.first], **extra)
         except ValueError as error:
             raise ValueError(f"{layer_name(state, n_states)}: {error}") from error
-        places = estimates(parameters, where, document[sample.tokens])
+        places, gains = estimates(parameters, where, document[sample.tokens])
+        orders, _ = estimates(parameters, order, document[sample.first])
         # The folds are the same for all layers, and so is the best constant.
         chance = places.pop("constant")
         layers.append(
-            {
-                "layer": state,
-                "name": layer_name(state, n_states),
-                "position": named(places),
-                "order": named(estimates(parameters, order, document[sample.first])),
-            }
+            Layer(
+                layer=state,
+                name=layer_name(state, n_states),
+                position=PositionErrors.model_validate(
+                    {"relu_control": None, **places, "gain": Gains.model_validate(gains)}
+                ),
+                order=OrderErrors.model_validate({"relu_control": None, **orders}),
+            )
         )
-    return {
-        "documents": len(np.unique(document[sample.tokens])),
-        "tokens": len(sample.tokens),
-        "pairs": len(sample.first),
-        "positions": int(position.max()) + 1,
-        "d_model": int(x.shape[1]),
-        "confidence": parameters.confidence,
-        "chance": {"position": chance, "order": 0.5},
-        "relu_control_layers": controlled,
-        "layers": layers,
-    }
+    return PositionProbes(
+        documents=len(np.unique(document[sample.tokens])),
+        tokens=len(sample.tokens),
+        pairs=len(sample.first),
+        positions=int(position.max()) + 1,
+        d_model=int(x.shape[1]),
+        confidence=parameters.confidence,
+        chance=Chance(position=chance, order=0.5),
+        relu_control_layers=controlled,
+        layers=layers,
+    )
 
 
 def estimates(
     parameters: Probes,
     errors: dict[str, NDArray[np.float64]],  # [n] each
     document: NDArray[np.int64],  # [n]
-) -> dict[str, Any]:
-    """Mean errors with their intervals, and how far below the best constant they are.
+) -> tuple[dict[str, Interval], dict[str, Interval]]:
+    """Mean errors, and how far below the best constant they are where there is one.
 
     The same documents are resampled for all, so what makes a document hard cancels in a gain. The
     probes are not fitted again: an interval is of these probes.
     """
-    counts = np.bincount(document)  # [documents]
     sums = np.stack(
         [np.bincount(document, values) for values in errors.values()], axis=1
     )  # [documents, probes]
-    replicates = ratio_replicates(
-        sums, counts, parameters.bootstrap_samples, parameters.seed
-    )  # [samples, probes]
-    values = sums.sum(axis=0) / counts.sum()  # [probes]
-    columns = dict(zip(errors, zip(values, replicates.T, strict=True), strict=True))
-    results: dict[str, Any] = {
-        name: percentile_interval(*column, parameters.confidence).as_json()
+    means = PairedMeans(sums, np.bincount(document), **bootstrap(parameters))
+    columns = {name: column for column, name in enumerate(errors)}
+    mean = {
+        name: Interval.of(means.of(lambda error: error, column)) for name, column in columns.items()
+    }
+    if "constant" not in columns:
+        return mean, {}
+    constant = columns.pop("constant")
+    gain = {
+        name: Interval.of(means.of(np.subtract, constant, column))
         for name, column in columns.items()
     }
-    if "constant" in columns:
-        results["gain"] = {
-            name: percentile_interval(
-                columns["constant"][0] - value,
-                columns["constant"][1] - drawn,
-                parameters.confidence,
-            ).as_json()
-            for name, (value, drawn) in columns.items()
-            if name != "constant"
-        }
-    return results
-
-
-def named(results: dict[str, Any]) -> dict[str, Any]:
-    """The results of a layer, with None for the control that was not measured."""
-    return {**results, "relu_control": results.get("relu_control")}
+    return mean, gain
 
 
 main = command(MEASUREMENT, measure)

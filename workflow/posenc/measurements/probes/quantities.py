@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from posenc.artifacts.numbers import Entry, Quantities, estimate
+from posenc.artifacts.numbers import Facts
+from posenc.artifacts.printing import number, quantities
+from posenc.measurements.probes.result import PositionProbes
 
 PLACES = ("embedding", "best", "last")
 PROBES = (
@@ -16,23 +15,23 @@ PROBES = (
 )
 
 
-def probes(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+def probes(result: PositionProbes) -> Facts:
     """Errors of the probes at the embedding, at the linear probe's best layer, and at the last.
 
     ``order`` is of the linear probe. Controls are linear probes of shuffled labels, at the
     embedding.
     """
-    layers = measurement["layers"]
-    best = min(layers, key=lambda layer: layer["position"]["ridge"]["value"])
-    facts: dict[str, Entry] = {}
-    for place, layer in zip(PLACES, (layers[0], best, layers[-1]), strict=True):
-        for kind in ("ridge", "relu"):
-            facts[f"{place}.{kind}"] = estimate(layer["position"][kind])
-        facts[f"{place}.order"] = estimate(layer["order"]["logistic"])
-        facts[f"{place}.order_relu"] = estimate(layer["order"]["relu"])
-    facts["chance"] = estimate(measurement["chance"]["position"])
-    facts["control"] = estimate(layers[0]["position"]["ridge_control"])
-    facts["control_order"] = estimate(layers[0]["order"]["logistic_control"])
+    first, last = result.layers[0], result.layers[-1]
+    best = min(result.layers, key=lambda layer: layer.position.ridge.value)
+    facts: Facts = {}
+    for place, layer in zip(PLACES, (first, best, last), strict=True):
+        facts[f"{place}.ridge"] = number(layer.position.ridge)
+        facts[f"{place}.relu"] = number(layer.position.relu)
+        facts[f"{place}.order"] = number(layer.order.logistic)
+        facts[f"{place}.order_relu"] = number(layer.order.relu)
+    facts["chance"] = number(result.chance.position)
+    facts["control"] = number(first.position.ridge_control)
+    facts["control_order"] = number(first.order.logistic_control)
     return facts
 
 
@@ -45,4 +44,4 @@ WORDS = {
     "control": "error with shuffled labels (tokens)",
     "control_order": "share in the wrong order with shuffled labels",
 }
-QUANTITIES = Quantities(read=probes, names=PROBES, words=WORDS)
+QUANTITIES = quantities(PositionProbes, {}, probes, PROBES, WORDS)

@@ -20,15 +20,14 @@ from posenc.measurements.frame import Config, Output, seal
 from posenc.measurements.of_models import CellsJob, Model, TokensFolder, WeightsFolder, cells
 from posenc.measurements.probes.declaration import Probes
 from posenc.measurements.probes.measure import Sample, probe
+from posenc.measurements.probes.result import PositionProbes
 from posenc.measurements.scheme_probes.declaration import MEASUREMENT
+from posenc.measurements.scheme_probes.result import SchemeProbes, Training
 from posenc.models.devices import device_for, use_threads
 from posenc.models.files import model_digests
 from posenc.models.load import load
 from posenc.tokens.packing import positions_of
 from posenc.tokens.tokenized import Tokens
-
-TRAINING = ("steps", "tokens_seen", "final_training_loss", "final_validation_loss")
-"""What is copied from the summary of the training; losses in nats per token."""
 
 
 class SchemeJob(CellsJob[Probes]):
@@ -49,7 +48,7 @@ def main(
     digests = {"training": sha256_file(training), **model_digests(weights)}
     learned = read_sealed(training)
     # What a scheme knows of position stands beside how well it predicts.
-    of_training = {name: learned[name] for name in TRAINING}
+    of_training = Training.model_validate({name: learned[name] for name in Training.model_fields})
     network = load(weights, job.reading.family, device_for(job.device))
     for path, of, text in cells(model, job.datasets, tokens, output):
         measured = measure(job.parameters, network, text)
@@ -57,13 +56,13 @@ def main(
             path,
             MEASUREMENT,
             {**of, "condition": "intact"},
-            {"scheme": job.scheme, "training": of_training, **measured},
+            SchemeProbes(scheme=job.scheme, training=of_training, **dict(measured)),
             job.parameters,
             {"tokens": text.digest, **digests},
         )
 
 
-def measure(parameters: Probes, network: Any, text: Tokens) -> dict[str, Any]:
+def measure(parameters: Probes, network: Any, text: Tokens) -> PositionProbes:
     """Probe a decoder's hidden states."""
     special = np.concatenate(
         [np.asarray(flags, bool) for flags in text.table["special"].to_pylist()]

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from posenc.artifacts.numbers import Entry, Number, Quantities
-from posenc.measurements.probes.quantities import PROBES, probes
-from posenc.measurements.probes.quantities import WORDS as PROBE_WORDS
-
-SCHEMES = (*PROBES, "validation_loss")
+from posenc.artifacts.numbers import Facts
+from posenc.artifacts.printing import number, quantities
+from posenc.measurements.probes.quantities import PROBES, WORDS, probes
+from posenc.measurements.scheme_probes.result import SchemeProbes
 
 
-def schemes(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+def schemes(result: SchemeProbes) -> Facts:
     """Probes of a decoder that was trained with another scheme, and what it was trained to."""
-    loss = Number(measurement["training"]["final_validation_loss"])
-    return {**probes(measurement), "validation_loss": loss}
+    return {**probes(result), "validation_loss": number(result.training.final_validation_loss)}
 
 
-WORDS = PROBE_WORDS
-QUANTITIES = Quantities(read=schemes, names=SCHEMES, words=WORDS)
+QUANTITIES = quantities(SchemeProbes, {}, schemes, (*PROBES, "validation_loss"), WORDS)

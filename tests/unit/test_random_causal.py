@@ -30,7 +30,7 @@ FIGURES = synthetic.params_of().figures
 
 @pytest.fixture(scope="module")
 def measured():
-    return random_causal.measure(SMALL)
+    return random_causal.measure(SMALL).as_json()
 
 
 def layers(measured, name):

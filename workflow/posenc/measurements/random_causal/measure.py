@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
 from posenc.measurements.frame import of_study
+from posenc.measurements.random_causal import result
 from posenc.measurements.random_causal.declaration import MEASUREMENT, RandomCausal
 from posenc.metrics.causal_variance import decay_exponent, position_variance, scaled_variance
 from posenc.metrics.moments import mean_and_sd
@@ -25,7 +26,7 @@ VARIANTS = {
 }
 
 
-def measure(parameters: RandomCausal) -> dict[str, Any]:
+def measure(parameters: RandomCausal) -> result.RandomModels:
     """Scaled variance by position and exponent of its decay, by variant and layer.
 
     Raises
@@ -45,47 +46,56 @@ def measure(parameters: RandomCausal) -> dict[str, Any]:
     for seed in np.random.SeedSequence(parameters.seed).generate_state(parameters.models):
         for name, variance in variances(parameters, int(seed)):
             by_variant[name].append(variance)
-    return {
-        "models": parameters.models,
-        "sequences": parameters.sequences,
-        "tokens": parameters.tokens,
-        "n_layers": parameters.n_layers,
-        "n_heads": parameters.n_heads,
-        "d_model": parameters.d_model,
-        "law": {"scaled": 1.0, "exponent": -1.0},
-        "variants": [
-            {
-                "name": name,
-                "description": VARIANTS[name],
-                "layers": [
-                    {"layer": layer, **summary(variance)}
+    return result.RandomModels(
+        models=parameters.models,
+        sequences=parameters.sequences,
+        tokens=parameters.tokens,
+        n_layers=parameters.n_layers,
+        n_heads=parameters.n_heads,
+        d_model=parameters.d_model,
+        law=result.Law(scaled=1.0, exponent=-1.0),
+        variants=[
+            result.Variant(
+                name=name,
+                description=VARIANTS[name],
+                layers=[
+                    summary(layer, variance)
                     for layer, variance in enumerate(np.stack(of_models, axis=1))
                 ],
-            }
+            )
             for name, of_models in by_variant.items()
         ],
-    }
+    )
 
 
-def summary(variance: NDArray[np.float64]) -> dict[str, Any]:
+def summary(layer: int, variance: NDArray[np.float64]) -> result.Layer:
     """Mean and standard deviation over models, of one layer.
 
     Parameters
     ----------
+    layer
+        Its number.
     variance
         [models, tokens].
     """
     scaled = np.stack([scaled_variance(of_model) for of_model in variance])  # [models, tokens]
     deviation = np.abs(scaled - 1)  # [models, tokens]
-    return {
-        "first_variance": mean_and_sd(variance[:, 0]),
-        "scaled": {"mean": scaled.mean(axis=0).tolist(), "sd": scaled.std(axis=0, ddof=1).tolist()},
-        "deviation": {
-            "mean": mean_and_sd(deviation.mean(axis=1)),
-            "largest": mean_and_sd(deviation.max(axis=1)),
-        },
-        "exponent": mean_and_sd([decay_exponent(of_model) for of_model in variance]),
-    }
+    return result.Layer(
+        layer=layer,
+        first_variance=over_models(variance[:, 0]),
+        scaled=result.Curve(
+            mean=scaled.mean(axis=0).tolist(), sd=scaled.std(axis=0, ddof=1).tolist()
+        ),
+        deviation=result.Deviation(
+            mean=over_models(deviation.mean(axis=1)), largest=over_models(deviation.max(axis=1))
+        ),
+        exponent=over_models([decay_exponent(of_model) for of_model in variance]),
+    )
+
+
+def over_models(values: ArrayLike) -> result.OverModels:
+    """Mean and standard deviation of values of each model [models]."""
+    return result.OverModels(**mean_and_sd(values))
 
 
 def variances(parameters: RandomCausal, seed: int) -> Iterator[tuple[str, NDArray[np.float64]]]:

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from posenc.artifacts.numbers import Entry, Number, Quantities
+from posenc.artifacts.numbers import Facts, Number
+from posenc.artifacts.printing import quantities
 from posenc.drawing.exhibit import Exhibit
+from posenc.measurements.random_causal.result import RandomModels
 
-RANDOM_CAUSAL = tuple(
+EXPONENTS = tuple(
     f"{name}.{key}" for name in ("first", "last") for key in ("exponent", "exponent_sd")
 )
 
 
-def _spread(facts: dict[str, Entry], name: str, value: Mapping[str, float]) -> None:
-    facts[name], facts[f"{name}_sd"] = Number(value["mean"]), Number(value["sd"])
-
-
-def random_causal(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+def exponents(result: RandomModels) -> Facts:
     """Exponents of the variance by position, of the first and the last layer."""
-    facts: dict[str, Entry] = {}
-    layers = measurement["variants"][0]["layers"]
+    layers = result.variants[0].layers
+    facts: Facts = {}
     for name, layer in (("first", layers[0]), ("last", layers[-1])):
-        _spread(facts, f"{name}.exponent", layer["exponent"])
+        facts[f"{name}.exponent"] = Number(layer.exponent.mean)
+        facts[f"{name}.exponent_sd"] = Number(layer.exponent.sd)
     return facts
 
 
@@ -30,7 +26,7 @@ WORDS = {
     "exponent": "exponent of the variance by position",
     "exponent_sd": "exponent of the variance by position, standard deviation over seeds",
 }
-QUANTITIES = Quantities(read=random_causal, names=RANDOM_CAUSAL, words=WORDS)
+QUANTITIES = quantities(RandomModels, {}, exponents, EXPONENTS, WORDS)
 FIGURE = Exhibit(
     "B4 probes",
     ("random_causal",),

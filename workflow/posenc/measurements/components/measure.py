@@ -9,14 +9,15 @@ that is.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
+from posenc.artifacts.results import Interval, Spread
+from posenc.measurements.components import result
 from posenc.measurements.components.declaration import MEASUREMENT, Components
 from posenc.measurements.frame import command, naming
 from posenc.metrics.bootstrap import percentile_interval, ratio_replicates
@@ -72,7 +73,7 @@ class Sample:
 
 def measure(
     parameters: Components, intact: ActivationStore, condition: ActivationStore
-) -> dict[str, Any]:
+) -> result.PositionComponents:
     """Compute the measurement of one store, layer after layer."""
     sample_seed, split_seed, control_seed = np.random.SeedSequence(parameters.seed).spawn(3)
     sample = drawn(condition, parameters.tokens, sample_seed)
@@ -93,21 +94,29 @@ def measure(
     for state in tqdm(range(n_states), unit="layer", desc="components", mininterval=5):
         x = gathered(condition, state, sample)  # [n, d_model]
         with naming(f"{condition.directory}, layer {state}", ADVICE):
-            entry = of_layer(parameters, x, sample, basis, orders, half)
-        layers.append({"layer": state, "name": layer_name(state, n_states), **entry})
-    return {
-        "documents": documents,
-        "tokens": tokens,
-        "confidence": parameters.confidence,
-        "components": parameters.components,
-        "positions": len(np.unique(sample.position)),
-        "periods": [2 * sample.length / k for k in range(1, parameters.harmonics + 1)],
-        "folds": FOLDS,
-        "shuffles": SHUFFLES,
-        "amari_between_halves": largest_between_halves(layers),
-        "amari_chance": amari_chance(parameters.components, 200, parameters.seed),
-        "layers": layers,
-    }
+            principal, independent, canonical = of_layer(parameters, x, sample, basis, orders, half)
+        layers.append(
+            result.Layer(
+                layer=state,
+                name=layer_name(state, n_states),
+                principal=principal,
+                independent=independent,
+                canonical=canonical,
+            )
+        )
+    return result.PositionComponents(
+        documents=documents,
+        tokens=tokens,
+        confidence=parameters.confidence,
+        components=parameters.components,
+        positions=len(np.unique(sample.position)),
+        periods=[2 * sample.length / k for k in range(1, parameters.harmonics + 1)],
+        folds=FOLDS,
+        shuffles=SHUFFLES,
+        amari_between_halves=largest_between_halves(layers),
+        amari_chance=amari_chance(parameters.components, 200, parameters.seed),
+        layers=layers,
+    )
 
 
 def drawn(store: ActivationStore, tokens: int, seed: np.random.SeedSequence) -> Sample:
@@ -136,7 +145,7 @@ def of_layer(
     basis: NDArray[np.float64],  # [n, 2 harmonics]
     orders: NDArray[np.int64],  # [shuffles, n]
     half: NDArray[np.bool_],  # [n]
-) -> dict[str, Any]:
+) -> tuple[result.Principal, result.Independent, result.Canonical]:
     """Shares of variance, components and position, canonical correlations."""
     principal = principal_components(x, parameters.components)
     independent = several_starts(principal.scores, seed=parameters.seed)
@@ -152,31 +161,34 @@ def of_layer(
         share.append(between[rank])
         chance.append(variance_between(search.sources, shuffled_positions)[rank])
     in_sample = canonical_correlations(principal.scores, basis).correlations  # [pairs]
-    return {
-        "principal": {
-            "position_share": variance_between(principal.scores, positions).tolist(),
-            "position_share_shuffled": variance_between(
-                principal.scores, shuffled_positions
-            ).tolist(),
-            "variance_share": principal.variance.tolist(),
-            "cumulative_share": np.cumsum(principal.variance).tolist(),
-        },
-        "independent": {
-            "position_share": np.mean(share, axis=0).tolist(),
-            "position_share_shuffled": np.mean(chance, axis=0).tolist(),
-            "largest_share": spread([of_start[0] for of_start in share]),
-            "converged": all(search.converged for search in independent),
-            "iterations": max(search.iterations for search in independent),
-            "rank": independent[0].rank,
-            "halves_converged": all(search.converged for half in halves for search in half),
-            "amari_between_halves": [between_halves(*two) for two in zip(*halves, strict=True)],
-        },
-        "canonical": {
-            "in_sample": in_sample.tolist(),
-            "held_out": held_out(parameters, principal.scores, basis, sample.document),
-            "shuffled": shuffled(parameters, principal.scores, basis, sample.document, orders),
-        },
-    }
+    of_position = result.Principal(
+        position_share=variance_between(principal.scores, positions).tolist(),
+        position_share_shuffled=variance_between(principal.scores, shuffled_positions).tolist(),
+        variance_share=principal.variance.tolist(),
+        cumulative_share=np.cumsum(principal.variance).tolist(),
+    )
+    of_starts = result.Independent(
+        position_share=np.mean(share, axis=0).tolist(),
+        position_share_shuffled=np.mean(chance, axis=0).tolist(),
+        largest_share=over_starts([of_start[0] for of_start in share]),
+        converged=all(search.converged for search in independent),
+        iterations=max(search.iterations for search in independent),
+        rank=independent[0].rank,
+        halves_converged=all(search.converged for half in halves for search in half),
+        amari_between_halves=[between_halves(*two) for two in zip(*halves, strict=True)],
+    )
+    of_waves = result.Canonical(
+        in_sample=in_sample.tolist(),
+        held_out=held_out(parameters, principal.scores, basis, sample.document),
+        shuffled=shuffled(parameters, principal.scores, basis, sample.document, orders),
+    )
+    return of_position, of_starts, of_waves
+
+
+def over_starts(values: ArrayLike) -> Spread | None:
+    """Mean, least and most of values [starts]."""
+    of_starts = spread(values)
+    return None if of_starts is None else Spread(**of_starts)
 
 
 def between_halves(half: Independent, other: Independent) -> float | None:
@@ -190,15 +202,15 @@ def between_halves(half: Independent, other: Independent) -> float | None:
     return amari_index(half.unmixing, np.linalg.inv(other.unmixing))
 
 
-def largest_between_halves(layers: list[dict[str, Any]]) -> dict[str, float] | None:
+def largest_between_halves(layers: list[result.Layer]) -> Spread | None:
     """How far apart the components of two halves are, over starts, in the layer where most so.
 
     None where those of a layer are not compared.
     """
-    by_layer = [layer["independent"]["amari_between_halves"] for layer in layers]
+    by_layer = [layer.independent.amari_between_halves for layer in layers]
     if any(None in starts for starts in by_layer):
         return None
-    return spread(np.max(by_layer, axis=0))
+    return over_starts(np.max(np.array(by_layer, np.float64), axis=0))  # [starts]
 
 
 def held_out(
@@ -206,7 +218,7 @@ def held_out(
     scores: NDArray[np.float64],  # [n, components]
     basis: NDArray[np.float64],  # [n, 2 harmonics]
     document: NDArray[np.int64],  # [n]
-) -> list[dict[str, float]]:
+) -> list[Interval]:
     """Canonical correlations in held-out documents, with intervals over those.
 
     The directions stay as they were fitted when documents are resampled.
@@ -215,11 +227,13 @@ def held_out(
     flat = moments.reshape(len(moments), -1)  # [documents, 6 * pairs]
     counts = moments[:, 0, 0]  # [documents]
     replicates = ratio_replicates(flat, counts, parameters.bootstrap_samples, parameters.seed)
-    return percentile_interval(
-        correlation_of_moments(moments.sum(axis=0)),
-        correlation_of_moments(replicates.reshape(-1, *moments.shape[1:])),
-        parameters.confidence,
-    ).as_json()
+    return Interval.each(
+        percentile_interval(
+            correlation_of_moments(moments.sum(axis=0)),
+            correlation_of_moments(replicates.reshape(-1, *moments.shape[1:])),
+            parameters.confidence,
+        )
+    )
 
 
 def shuffled(
@@ -228,7 +242,7 @@ def shuffled(
     basis: NDArray[np.float64],  # [n, 2 harmonics]
     document: NDArray[np.int64],  # [n]
     orders: NDArray[np.int64],  # [shuffles, n]
-) -> list[dict[str, float]]:
+) -> list[Interval]:
     """The same with shuffled positions: mean, and interval over shuffles."""
     options = {"folds": FOLDS, "seed": parameters.seed}
     correlations = np.stack(
@@ -239,9 +253,9 @@ def shuffled(
             for order in orders
         ]
     )  # [shuffles, pairs]
-    return percentile_interval(
-        correlations.mean(axis=0), correlations, parameters.confidence
-    ).as_json()
+    return Interval.each(
+        percentile_interval(correlations.mean(axis=0), correlations, parameters.confidence)
+    )
 
 
 main = command(MEASUREMENT, measure)

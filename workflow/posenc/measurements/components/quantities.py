@@ -2,43 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from posenc.artifacts.numbers import Entry, Number, Quantities, estimate
+from posenc.artifacts.numbers import Facts, Number
+from posenc.artifacts.printing import Fields, Printed, number, quantities
 from posenc.drawing.exhibit import Exhibit
+from posenc.measurements.components.result import PositionComponents
 from posenc.measurements.probes.quantities import PLACES
 
-COMPONENTS = (
+PRINTED: Fields = {
+    "amari_between_halves": Printed(
+        "largest distance of components of two halves of the documents (Amari index)",
+        "components of a half are fewer than its signals",
+        name="halves",
+    ),
+    "amari_chance": Printed("the same of unrelated components", name="halves_chance"),
+}
+OF_LAYERS = (
     *(f"{place}.correlation" for place in PLACES), "shuffled", "principal", "independent",
-    "layers", "converged", "halves", "halves_chance", "rank",
+    "layers", "converged", "rank",
 )  # fmt: skip
 
 
-def components(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+def of_layers(result: PositionComponents) -> Facts:
     """First canonical correlation with position; largest position shares at its best layer.
 
     Independent components depend on the start of the search: their share has its least and most
-    over starts. Then: layers in which every search ended by itself, how far components of two
-    halves of the documents are apart at most, and the lowest rank.
+    over starts. Then: layers in which every search ended by itself, and the lowest rank.
     """
-    layers = measurement["layers"]
-    best = max(layers, key=lambda layer: layer["canonical"]["held_out"][0]["value"])
-    numbers = {
-        f"{place}.correlation": estimate(layer["canonical"]["held_out"][0])
+    layers = result.layers
+    best = max(layers, key=lambda layer: layer.canonical.held_out[0].value)
+    facts: Facts = {
+        f"{place}.correlation": number(layer.canonical.held_out[0])
         for place, layer in zip(PLACES, (layers[0], best, layers[-1]), strict=True)
     }
-    numbers["shuffled"] = estimate(best["canonical"]["shuffled"][0])
-    numbers["principal"] = Number(max(best["principal"]["position_share"]))
-    numbers["independent"] = estimate(best["independent"]["largest_share"])
-    searches = [layer["independent"] for layer in layers]
-    numbers["layers"] = Number(len(searches))
-    numbers["converged"] = Number(sum(search["converged"] for search in searches))
-    lower = "components of a half are fewer than its signals"
-    numbers["halves"] = estimate(measurement["amari_between_halves"], lower)
-    numbers["halves_chance"] = Number(measurement["amari_chance"])
-    numbers["rank"] = Number(min(search["rank"] for search in searches))
-    return numbers
+    facts["shuffled"] = number(best.canonical.shuffled[0])
+    facts["principal"] = Number(max(best.principal.position_share))
+    facts["independent"] = number(best.independent.largest_share)
+    facts["layers"] = Number(len(layers))
+    facts["converged"] = Number(sum(layer.independent.converged for layer in layers))
+    facts["rank"] = Number(min(layer.independent.rank for layer in layers))
+    return facts
 
 
 WORDS = {
@@ -48,11 +50,9 @@ WORDS = {
     "independent": "largest share of an independent component between positions",
     "layers": "layers",
     "converged": "layers in which every search for independent components ended by itself",
-    "halves": "largest distance of components of two halves of the documents (Amari index)",
-    "halves_chance": "the same of unrelated components",
     "rank": "lowest rank of the components",
 }
-QUANTITIES = Quantities(read=components, names=COMPONENTS, words=WORDS)
+QUANTITIES = quantities(PositionComponents, PRINTED, of_layers, OF_LAYERS, WORDS)
 FIGURE = Exhibit(
     "C4 components",
     ("components",),

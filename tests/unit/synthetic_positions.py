@@ -441,7 +441,7 @@ def causal_probes(model: str, dataset: str, is_decoder: bool) -> dict:
                 }
             )
         spec = {"position": "zero"} if name in UNDER else None
-        variants.append({"variant": name, "window": width, "spec": spec or {}, "layers": layers})
+        variants.append({"variant": name, "window": width, "spec": spec, "layers": layers})
     return {
         **shared("causal_probes", model=model, dataset=dataset), "documents": 40, "tokens": 2000,
         "positions": 128, "d_model": 128, "confidence": 0.95, "chance": estimate(31.5, 0.6),

@@ -180,7 +180,7 @@ def test_a_planted_count_is_read_inside_the_field_and_not_beyond():
         {name: np.stack([noise, noise, noise, values]) for name, values in (
             ("zero", counted), ("window_4", windowed),
         )},
-    )  # fmt: skip
+    ).as_json()  # fmt: skip
     zero, window = (entry["layers"][3] for entry in result["variants"])
     assert zero["error"]["value"] < 0.1 and zero["difference"]["value"] == 0
     assert window["field"] == 10
@@ -196,7 +196,7 @@ def test_a_planted_count_is_read_inside_the_field_and_not_beyond():
 
 
 def test_errors_are_means_over_tokens_with_resampled_documents(text):
-    result = step.measure(job(), random_model("gpt2"), text, {})
+    result = step.measure(job(), random_model("gpt2"), text, {}).as_json()
     parameters, sample = job().parameters, step.drawn(job().parameters, text)
     assert result["documents"] == 12 and result["tokens"] == 240
     assert sample.position.min() == 1  # the start-of-text token is left out
@@ -213,7 +213,7 @@ def test_errors_are_means_over_tokens_with_resampled_documents(text):
 
 
 def test_an_encoder_has_no_mask_to_exchange(text):
-    result = step.measure(job("bert"), random_model("bert"), text, {})
+    result = step.measure(job("bert"), random_model("bert"), text, {}).as_json()
     assert [variant["variant"] for variant in result["variants"]] == ["intact", "zero", "random"]
 
 
@@ -241,7 +241,7 @@ def test_a_rotary_model_without_rotation_has_all_tokens_at_one_place(sees):
 
 def test_a_rotary_model_is_probed_as_any_other(text):
     conditions = {"far": {"position": "zero", "mask": ALIBI}}
-    result = step.measure(job("llama", conditions), llama(), text, {})
+    result = step.measure(job("llama", conditions), llama(), text, {}).as_json()
     names = [variant["variant"] for variant in result["variants"]]
     assert names == [*step.VARIANTS, "window_4", "far"]
 
@@ -289,12 +289,12 @@ def test_states_under_a_condition_are_those_of_its_mask(tmp_path):
 
 def test_conditions_of_the_study_are_variants_of_a_decoder(text):
     conditions = {"far": {"position": "zero", "mask": ALIBI}, "moved": {"position": "mean"}}
-    result = step.measure(job(conditions=conditions), random_model("gpt2"), text, {})
+    result = step.measure(job(conditions=conditions), random_model("gpt2"), text, {}).as_json()
     names = [variant["variant"] for variant in result["variants"]]
     assert names == [*step.VARIANTS, "window_4", "far", "moved"]
     specs = {variant["variant"]: variant["spec"] for variant in result["variants"]}
     assert specs["moved"] == {"position": "mean"} and specs["zero"] is None
-    encoder = step.measure(job("bert", conditions), random_model("bert"), text, {})
+    encoder = step.measure(job("bert", conditions), random_model("bert"), text, {}).as_json()
     assert len(encoder["variants"]) == 3
 
 

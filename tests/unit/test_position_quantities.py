@@ -597,14 +597,14 @@ def test_a_receptive_field_that_few_tokens_leave_has_the_layer_before_it():
     measurement = planted("causal_probes")
     layers = at(measurement, "variants[variant=window_16].layers")
     layers[2]["beyond"] = None
-    numbers = causal_probes_quantities.causal_probes(measurement)
+    numbers = causal_probes_quantities.QUANTITIES.read(measurement)
     for part in causal_probes_quantities.BEYOND:
         assert numbers[f"window_16.beyond.{part}"] == expected(layers[1]["beyond"][part])
     layers[1]["beyond"] = None
     measurement["variants"] = [
         v for v in measurement["variants"] if v["variant"] not in ("window_64", "random")
     ]
-    numbers = causal_probes_quantities.causal_probes(measurement)
+    numbers = causal_probes_quantities.QUANTITIES.read(measurement)
     few = NotRun("too few tokens are beyond the receptive field")
     none = NotRun("the model, or the study, has no such variant")
     assert all(
@@ -617,6 +617,6 @@ def test_a_receptive_field_that_few_tokens_leave_has_the_layer_before_it():
     measurement["variants"] = [
         v for v in measurement["variants"] if not v["variant"].startswith("window_")
     ]
-    numbers = causal_probes_quantities.causal_probes(measurement)
+    numbers = causal_probes_quantities.QUANTITIES.read(measurement)
     assert numbers["window_smallest.best"] == numbers["window_largest.beyond.gain"] == none
-    assert numbers.keys() == set(causal_probes_quantities.CAUSAL_PROBES)
+    assert numbers.keys() == set(causal_probes_quantities.QUANTITIES.names)

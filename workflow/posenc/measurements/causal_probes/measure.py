@@ -41,8 +41,10 @@ from tqdm import tqdm
 
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
+from posenc.artifacts.results import Interval
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition, dumped
+from posenc.measurements.causal_probes import result
 from posenc.measurements.causal_probes.declaration import FEWEST, MEASUREMENT, CausalProbes
 from posenc.measurements.frame import bootstrap
 from posenc.measurements.under_conditions import ConditionsJob, of_masks
@@ -102,7 +104,7 @@ class Sample(NamedTuple):
 
 def measure(
     job: Job, network: Any, text: Tokens, learned: Mapping[str, LearnedMask]
-) -> dict[str, Any]:
+) -> result.VariantProbes:
     """Run all variants on some documents of a text, and probe them."""
     parameters = job.parameters
     documents = text.ids[: parameters.documents]
@@ -238,7 +240,7 @@ def results(
     sample: Sample,
     compared: Sequence[Variant],
     states: dict[str, NDArray[np.float32]],  # [n_states, sampled, d_model] each
-) -> dict[str, Any]:
+) -> result.VariantProbes:
     """Errors of each variant by layer; of windows, inside and beyond the receptive field, too."""
     without = states[WITHOUT]
     n_states = len(without)
@@ -246,82 +248,80 @@ def results(
         name: [probed(parameters, sample, state) for state in own] for name, own in states.items()
     }  # [sampled] each, by variant and layer
     chance = errors[WITHOUT][0]["constant"]
-    entries = []
+    probed_variants = []
     for variant in compared:
         name, own = variant.name, errors[variant.name]
         width = (variant.sees or {}).get("window")
         layers = []
         for layer, of_layer in enumerate(own):
             means = paired(parameters, sample, of_layer["ridge"], errors[WITHOUT][layer]["ridge"])
-            entry: dict[str, Any] = {
-                "layer": layer,
-                "name": layer_name(layer, n_states),
-                "error": means.of(lambda value: value, 0).as_json(),
-                "difference": means.of(np.subtract, 0, 1).as_json(),
-                **dict.fromkeys(("field", "inside", "beyond")),
-            }
+            field = inside = beyond = None
             # Before the first block, a token sees itself alone.
             if width is not None and layer > 0:
                 field = receptive_field(layer, width)
-                inside = sample.position < field  # [sampled]
+                is_inside = sample.position < field  # [sampled]
                 of_both = states[name][layer], without[layer], without[0]
-                entry["field"] = field
-                entry["inside"] = part(parameters, sample, inside, *of_both)
-                entry["beyond"] = part(parameters, sample, ~inside, *of_both)
-            layers.append(entry)
-        entries.append(
-            {
-                "variant": name,
-                "window": width,
-                "spec": dumped(variant.condition) if variant.is_of_study else None,
-                "layers": layers,
-            }
+                inside = subset(parameters, sample, is_inside, *of_both)
+                beyond = subset(parameters, sample, ~is_inside, *of_both)
+            layers.append(
+                result.Layer(
+                    layer=layer,
+                    name=layer_name(layer, n_states),
+                    error=mean_of(means, 0),
+                    difference=Interval.of(means.of(np.subtract, 0, 1)),
+                    field=field,
+                    inside=inside,
+                    beyond=beyond,
+                )
+            )
+        probed_variants.append(
+            result.Variant(
+                variant=name,
+                window=width,
+                spec=dumped(variant.condition) if variant.is_of_study else None,
+                layers=layers,
+            )
         )
-    return {
-        "documents": len(np.unique(sample.document)),
-        "tokens": len(sample.document),
-        "positions": int(sample.position.max()) + 1,
-        "d_model": int(without.shape[-1]),
-        "confidence": parameters.confidence,
-        "chance": paired(parameters, sample, chance).of(lambda value: value, 0).as_json(),
-        "variants": entries,
-    }
+    return result.VariantProbes(
+        documents=len(np.unique(sample.document)),
+        tokens=len(sample.document),
+        positions=int(sample.position.max()) + 1,
+        d_model=int(without.shape[-1]),
+        confidence=parameters.confidence,
+        chance=mean_of(paired(parameters, sample, chance), 0),
+        variants=probed_variants,
+    )
 
 
-def part(
+def subset(
     parameters: CausalProbes,
     sample: Sample,
     chosen: NDArray[np.bool_],  # [sampled]
     window: Floats,  # [sampled, d_model]
     causal: Floats,  # [sampled, d_model]
     embedding: Floats,  # [sampled, d_model]
-) -> dict[str, Any] | None:
+) -> result.Subset | None:
     """Errors of probes of some tokens alone, with a window, without, and of the token alone.
 
-    Returns
-    -------
-    Mean errors in tokens, with how far the window's is above that without one (``difference``) and
-    below that of the token alone (``gain``), both paired. None where there are too few tokens.
+    None where there are too few tokens.
     """
-    subset = sample.at(chosen)
-    if not is_enough(subset, parameters.folds):
+    own = sample.at(chosen)
+    if not is_enough(own, parameters.folds):
         return None
-    errors = {
-        name: probed(parameters, subset, hidden[chosen])
-        for name, hidden in (("error", window), ("causal", causal), ("embedding", embedding))
-    }
-    columns = [error["ridge"] for error in errors.values()]  # [chosen] each
-    means = paired(parameters, subset, *columns, errors["error"]["constant"])
-    estimates = {
-        name: means.of(lambda value: value, column).as_json()
-        for column, name in enumerate((*errors, "chance"))
-    }
-    return {
-        "tokens": len(subset.document),
-        **estimates,
-        "difference": means.of(np.subtract, 0, 1).as_json(),
-        "gain": means.of(np.subtract, 2, 0).as_json(),
-    }
+    errors = [
+        probed(parameters, own, hidden[chosen]) for hidden in (window, causal, embedding)
+    ]  # [chosen] each, by probe
+    columns = [error["ridge"] for error in errors]  # [chosen] each
+    means = paired(parameters, own, *columns, errors[0]["constant"])
+    return result.Subset(
+        tokens=len(own.document),
+        error=mean_of(means, 0),
+        causal=mean_of(means, 1),
+        embedding=mean_of(means, 2),
+        chance=mean_of(means, 3),
+        difference=Interval.of(means.of(np.subtract, 0, 1)),
+        gain=Interval.of(means.of(np.subtract, 2, 0)),
+    )
 
 
 def probed(
@@ -344,6 +344,11 @@ def paired(parameters: CausalProbes, sample: Sample, *errors: NDArray[np.float64
         [np.bincount(number, column) for column in errors], axis=1
     )  # [documents, columns]
     return PairedMeans(sums, np.bincount(number), **bootstrap(parameters))
+
+
+def mean_of(means: PairedMeans, column: int) -> Interval:
+    """One of the means."""
+    return Interval.of(means.of(lambda value: value, column))
 
 
 def as_it_is(job: Job, weights: Path) -> Any:

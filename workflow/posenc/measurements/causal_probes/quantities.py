@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from posenc.artifacts.numbers import ENDS, Entry, Quantities, estimate, with_spoken
+from posenc.artifacts.numbers import ENDS, Facts, with_spoken
+from posenc.artifacts.printing import Fields, Printed, number, quantities
+from posenc.artifacts.results import Interval
 from posenc.drawing.exhibit import PAPER, Exhibit
+from posenc.measurements.causal_probes.result import Layer, VariantProbes
 from posenc.measurements.probes.quantities import PLACES
 
 WINDOW = "window_"
@@ -15,42 +15,44 @@ MASKED = ("zero_alibi", "zero_closed", "placebo_heads", "zero_fitted", "fitted")
 VARIANTS = ("intact", "zero", "random", "non_causal", "no_first_key", *MASKED)
 """Variants whose probes documents report, besides windows."""
 BEYOND = ("error", "causal", "embedding", "chance", "difference", "gain")
-CAUSAL_PROBES = (
+PRINTED: Fields = {"chance": Printed("error of the best constant (tokens)")}
+OF_VARIANTS = (
     *(f"{name}.{part}" for name in (*VARIANTS, *WINDOWS) for part in (*PLACES, "difference")),
     *(f"{name}.beyond.{part}" for name in WINDOWS for part in BEYOND),
-    "chance",
 )
 
 
-def causal_probes(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+def of_variants(result: VariantProbes) -> Facts:
     """Errors of a ridge probe by variant, at the embedding, where they are least, and last.
 
     ``difference`` is from the model without its table, at the layer where that one's error is
     least; ``beyond`` is of the same layer, or of the last before it that has enough tokens there.
     """
-    by_name = {entry["variant"]: entry["layers"] for entry in measurement["variants"]}
-    reason = "the model, or the study, has no such variant"
-
-    def error(layer: Mapping[str, Any]) -> float:
-        return layer["error"]["value"]
-
+    by_name = {variant.variant: variant.layers for variant in result.variants}
+    reason = Printed(absent="the model, or the study, has no such variant")
+    few = Printed(absent="too few tokens are beyond the receptive field")
     layer = by_name["zero"].index(min(by_name["zero"], key=error))
-    numbers = {"chance": estimate(measurement["chance"])}
     windows = () if any(name.startswith(WINDOW) for name in by_name) else WINDOWS
+    facts: Facts = {}
     for name in with_spoken((*VARIANTS, *windows), by_name):
-        layers = by_name.get(name)
-        parts = dict.fromkeys((*PLACES, "difference"))
+        layers = by_name.get(name, [])
+        parts: dict[str, Interval | None] = dict.fromkeys((*PLACES, "difference"))
         if layers:
             ends = layers[0], min(layers, key=error), layers[-1]
-            parts = dict(zip(PLACES, (end["error"] for end in ends), strict=True))
-            parts["difference"] = layers[layer]["difference"]
-        numbers |= {f"{name}.{part}": estimate(value, reason) for part, value in parts.items()}
+            parts |= zip(PLACES, (end.error for end in ends), strict=True)
+            parts["difference"] = layers[layer].difference
+        facts |= {f"{name}.{part}": number(value, reason) for part, value in parts.items()}
         if name.startswith(WINDOW):
-            there = [own["beyond"] for own in (layers or [])[: layer + 1] if own["beyond"]]
-            beyond = there[-1] if there else dict.fromkeys(BEYOND)
-            why = "too few tokens are beyond the receptive field" if layers else reason
-            numbers |= {f"{name}.beyond.{part}": estimate(beyond[part], why) for part in BEYOND}
-    return numbers
+            there = [own.beyond for own in layers[: layer + 1] if own.beyond]
+            for part in BEYOND:
+                value = getattr(there[-1], part) if there else None
+                facts[f"{name}.beyond.{part}"] = number(value, few if layers else reason)
+    return facts
+
+
+def error(layer: Layer) -> float:
+    """Error at a layer."""
+    return layer.error.value
 
 
 WORDS = {
@@ -65,9 +67,8 @@ WORDS = {
     "error": "error of the position (tokens)",
     "causal": "error with all earlier tokens seen (tokens)",
     "gain": "error, less than that of the embedding (tokens)",
-    "chance": "error of the best constant (tokens)",
 }
-QUANTITIES = Quantities(read=causal_probes, names=CAUSAL_PROBES, words=WORDS)
+QUANTITIES = quantities(VariantProbes, PRINTED, of_variants, OF_VARIANTS, WORDS)
 FIGURE = Exhibit(
     "B4 probes",
     ("causal_probes",),

@@ -308,7 +308,7 @@ def test_what_was_not_run_says_why():
 
 def test_hard_attention_compares_each_baseline_with_none():
     measurement = distinct(made_up.hard_attention({"model": "m", "dataset": "d"}, True))
-    quantities = hard_attention_quantities.hard_attention(measurement)
+    quantities = hard_attention_quantities.QUANTITIES.read(measurement)
     for key, path in {
         "queries": "tokens", "entropy": "entropy", "uniform": "uniform", "soft": "soft",
         "hard": "hard", "mean": "baselines[name=mean].ratio",
@@ -325,7 +325,7 @@ def test_hard_attention_compares_each_baseline_with_none():
         "values.samples_optimal": "values.samples_to_signal.optimal",
     }.items():  # fmt: skip
         assert quantities[key] == expected(at(measurement, path), PLAIN), key
-    assert set(quantities) == set(hard_attention_quantities.HARD_ATTENTION)
+    assert set(quantities) == set(hard_attention_quantities.QUANTITIES.names)
 
 
 def test_sums_of_embeddings_are_those_of_the_whole_width_at_equal_weights():

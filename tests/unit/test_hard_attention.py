@@ -21,7 +21,14 @@ from posenc.measurements.hard_attention import measure as step
 from posenc.measurements.hard_attention.declaration import HardAttention
 from posenc.metrics import hard_attention as measures
 from posenc.metrics.bootstrap import ratio_bootstrap
-from posenc.metrics.hard_attention_means import Means, Settings, exactly, joined, of_query
+from posenc.metrics.hard_attention_means import (
+    Means,
+    Settings,
+    exactly,
+    joined,
+    largest_z,
+    of_query,
+)
 from posenc.models.files import model_digests
 from posenc.models.values import ValueWeights
 from posenc.store.activations import INDEX, SCHEMA, ActivationStore, shard_name
@@ -234,25 +241,26 @@ def test_simulated_variances_and_means_agree_with_the_exact_ones():
     for seed in range(60):
         rows.append(of_query(*drawn(seed, 8, 6, 1.5), settings_, rng))
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    means = Means(columns, np.arange(60), settings_).whole()
-    assert means["readout_distance"]["low"] < 1 < means["readout_distance"]["high"]
-    for entry in means["baselines"]:
-        for estimate in entry["samples"]:
-            assert estimate["agreement"]["low"] < 1 < estimate["agreement"]["high"]
-            assert estimate["bias"]["square"]["low"] < 1 < estimate["bias"]["square"]["high"]
-            assert abs(estimate["bias"]["z"]) < 4
-            assert estimate["simulated"]["value"] == pytest.approx(
-                estimate["variance"]["value"], rel=0.1
-            )
-    by_name = {entry["name"]: entry for entry in means["baselines"]}
-    assert by_name["none"]["ratio"]["value"] == 1
-    assert by_name["optimal"]["ratio"]["high"] < 1
-    assert by_name["optimal"]["worse"]["value"] == 0
-    assert by_name["optimal"]["over_optimal"]["value"] == 1
-    assert by_name["mean"]["over_optimal"]["low"] > 1
-    assert means["bias"]["tests"] == 9 and means["bias"]["largest"] < means["bias"]["bound"]
-    assert 0 < by_name["mean"]["worse"]["value"] < 1
-    json.dumps(means, allow_nan=False)
+    means = Means(columns, np.arange(60), settings_)
+    distance = means.ratio(("distance",), ("expected_distance",))
+    assert distance.low < 1 < distance.high
+    entries = [step.baseline(means, place) for place in range(3)]
+    for entry in entries:
+        for estimate in entry.samples:
+            assert estimate.agreement.low < 1 < estimate.agreement.high
+            assert estimate.bias.square.low < 1 < estimate.bias.square.high
+            assert abs(estimate.bias.z) < 4
+            assert estimate.simulated.value == pytest.approx(estimate.variance.value, rel=0.1)
+    by_name = {entry.name: entry for entry in entries}
+    assert by_name["none"].ratio.value == 1
+    assert by_name["optimal"].ratio.high < 1
+    assert by_name["optimal"].worse.value == 0
+    assert by_name["optimal"].over_optimal.value == 1
+    assert by_name["mean"].over_optimal.low > 1
+    bias = largest_z([each.bias.z for entry in entries for each in entry.samples], 0.99)
+    assert bias.tests == 9 and bias.largest < bias.bound
+    assert 0 < by_name["mean"].worse.value < 1
+    json.dumps([entry.as_json() for entry in entries], allow_nan=False)
 
 
 def test_a_biased_estimate_is_found(monkeypatch):
@@ -274,9 +282,11 @@ def test_a_biased_estimate_is_found(monkeypatch):
     monkeypatch.setattr("posenc.metrics.hard_attention_means.simulate", biased)
     rows = [of_query(*drawn(seed), settings_, generator(seed)) for seed in range(40)]
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    means = Means(columns, np.arange(40), settings_).whole()
-    assert means["baselines"][0]["samples"][0]["bias"]["square"]["low"] > 2
-    assert means["bias"]["largest"] > means["bias"]["bound"]
+    means = Means(columns, np.arange(40), settings_)
+    entries = [step.baseline(means, place) for place in range(3)]
+    assert entries[0].samples[0].bias.square.low > 2
+    bias = largest_z([each.bias.z for entry in entries for each in entry.samples], 0.95)
+    assert bias.largest > bias.bound
 
 
 def test_means_are_over_queries_and_intervals_over_documents():
@@ -287,31 +297,32 @@ def test_means_are_over_queries_and_intervals_over_documents():
         heads.append({name: np.array([row[name] for row in rows]) for name in rows[0]})
     both = joined(heads)
     means = Means(both, np.array([0, 0, 0, 4, 4, 4]), settings_)
-    assert means.mean("entropy")["value"] == pytest.approx(both["entropy"].mean())
+    assert means.mean("entropy").value == pytest.approx(both["entropy"].mean())
     variance = both["variance"].sum(axis=0)
-    assert means.baseline(1)["ratio"]["value"] == pytest.approx(variance[1] / variance[0])
-    estimate = means.estimates(1, 2, 2)
-    assert estimate["simulated"]["value"] == pytest.approx(both["simulated"][:, 1, 2].mean())
-    assert estimate["variance"]["value"] == pytest.approx(both["variance"][:, 2].mean() / 2)
-    less = means.estimates(0, 1, 2)
+    assert step.baseline(means, 1).ratio.value == pytest.approx(variance[1] / variance[0])
+    estimate = step.estimates(means, 1, 2)
+    assert estimate.simulated.value == pytest.approx(both["simulated"][:, 1, 2].mean())
+    assert estimate.variance.value == pytest.approx(both["variance"][:, 2].mean() / 2)
+    less = step.estimates(means, 0, 2)
     for bound in ("value", "low", "high"):
-        assert estimate["variance"][bound] == pytest.approx(less["variance"][bound] / 2)
+        expected = getattr(less.variance, bound) / 2
+        assert getattr(estimate.variance, bound) == pytest.approx(expected)
     # Heads share their documents; each is drawn with all its queries.
     sums = both["entropy"].reshape(2, 2, 3).sum(axis=(0, 2))  # [documents]
     expected = ratio_bootstrap(sums, [6, 6], 100, 0.9, 0).as_json()
-    assert means.mean("entropy") == pytest.approx(expected)
+    assert means.mean("entropy").as_json() == pytest.approx(expected)
     # Along the gradient, the error is that of as many independent means.
     error = np.sqrt(both["along_variance"][:, 2].sum() / (2 * 20))
     along = both["along"][:, 1, 2].sum()
-    assert estimate["bias"]["z"] == pytest.approx(along / error)
-    assert estimate["bias"]["standard_error"] == pytest.approx(error / both["signal"].sum())
-    assert estimate["bias"]["relative"] == pytest.approx(along / both["signal"].sum())
-    assert means.cosine()["value"] == pytest.approx(
+    assert estimate.bias.z == pytest.approx(along / error)
+    assert estimate.bias.standard_error == pytest.approx(error / both["signal"].sum())
+    assert estimate.bias.relative == pytest.approx(along / both["signal"].sum())
+    assert means.cosine().value == pytest.approx(
         both["soft_dot"].sum() / np.sqrt(both["soft_signal"].sum() * both["signal"].sum())
     )
     # With one document there is nothing to resample.
     alone = Means(both, np.zeros(6, int), settings_).mean("entropy")
-    assert alone["low"] == pytest.approx(alone["high"])
+    assert alone.low == pytest.approx(alone.high)
 
 
 def test_queries_without_a_gradient_have_no_ratios():
@@ -324,9 +335,9 @@ def test_queries_without_a_gradient_have_no_ratios():
         np.testing.assert_allclose(columns[name], 0, atol=1e-15)
         columns[name] = np.zeros_like(columns[name])
     means = Means(columns, np.arange(2), settings_)
-    entry = means.baseline(0)
-    assert entry["samples_to_signal"] is entry["samples_to_soft"] is means.cosine() is None
-    assert means.along(0, 1, 0) == {"relative": 0, "standard_error": 0, "z": 0}
+    entry = step.baseline(means, 0)
+    assert entry.samples_to_signal is entry.samples_to_soft is means.cosine() is None
+    assert means.along(0, 1, 0) == (0, 0, 0)
     # With a gradient in one document alone, a resample may have none.
     columns["signal"] = np.array([0.0, 1.0])
     assert Means(columns, np.arange(2), settings_).ratio(("hard",), ("signal",)) is None
@@ -553,9 +564,10 @@ def test_noise_is_the_distance_of_a_drawn_key(seed):
     scaled, unit_target = measures.scaled_to([0 * target, target], target)
     assert measures.log_likelihood(scaled, unit_target) == pytest.approx([-0.5, 0])
     columns = {name: np.array([row[name]]) for name in row}
-    told = Means(columns, np.zeros(1, int), Settings([1], 10, 10, 0.9, 0)).exact_whole()
-    assert told["noise"]["value"] == pytest.approx(sum(pattern * distance) / np.sum(mean**2))
-    assert told["noise_anywhere"]["value"] == pytest.approx(np.mean(distance) / np.sum(mean**2))
+    means = Means(columns, np.zeros(1, int), Settings([1], 10, 10, 0.9, 0))
+    told = step.of_values(means, columns)
+    assert told.noise.value == pytest.approx(sum(pattern * distance) / np.sum(mean**2))
+    assert told.noise_anywhere.value == pytest.approx(np.mean(distance) / np.sum(mean**2))
 
 
 def test_weights_that_the_store_is_not_of_are_refused(tmp_path):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from posenc.metrics.bootstrap import percentile_interval, ratio_replicates
+from posenc.metrics.bootstrap import Estimate, percentile_interval, ratio_replicates
 from posenc.metrics.hard_attention import (
-    BASELINES,
     baselines,
     enumerated_gradient,
     log_likelihood,
@@ -22,6 +21,8 @@ from posenc.metrics.hard_attention import (
 )
 from posenc.metrics.moments import sums_by_group
 
+Row = dict[str, Any]
+"""What was found of a query: numbers and arrays by name, [baselines] or [samples, baselines]."""
 Columns = dict[str, NDArray[np.float64]]
 """What was found of each query: float64 [queries, ...] by name."""
 SUMMED = (
@@ -59,7 +60,7 @@ def of_query(
     target: ArrayLike,
     settings: Settings,
     generator: np.random.Generator,
-) -> dict[str, Any]:
+) -> Row:
     """Measure one query, exactly (:func:`exactly`) and by drawing keys.
 
     Parameters
@@ -74,11 +75,6 @@ def of_query(
         How estimates are drawn.
     generator
         Where keys are drawn from.
-
-    Returns
-    -------
-    dict
-        Numbers, and arrays [baselines] or [samples, baselines].
     """
     pattern, values = np.asarray(pattern, np.float64), np.asarray(values, np.float64)
     exact = exactly(pattern, values, target)
@@ -101,19 +97,8 @@ def of_query(
     }
 
 
-def exactly(pattern: ArrayLike, values: ArrayLike, target: ArrayLike) -> dict[str, Any]:
-    """Measure one query without drawing.
-
-    Parameters
-    ----------
-    pattern, values, target
-        As :func:`of_query`.
-
-    Returns
-    -------
-    dict
-        Numbers, and arrays [baselines].
-    """
+def exactly(pattern: ArrayLike, values: ArrayLike, target: ArrayLike) -> Row:
+    """Measure one query as :func:`of_query` does, without drawing."""
     pattern, values = np.asarray(pattern, np.float64), np.asarray(values, np.float64)
     objective = log_likelihood(values, target)  # [keys]
     read = readouts(pattern, values, target)
@@ -160,6 +145,30 @@ def joined(columns: list[Columns]) -> Columns:
     return {name: np.concatenate([head[name] for head in columns]) for name in columns[0]}
 
 
+class Along(NamedTuple):
+    """Bias along the gradient as a share of it, with its exact standard error, and z."""
+
+    relative: float
+    standard_error: float
+    z: float
+
+
+class LargestZ(NamedTuple):
+    """The largest of many tests, and what chance exceeds once in 1 / (1 - confidence)."""
+
+    tests: int
+    largest: float
+    bound: float
+
+
+def largest_z(z: list[float], confidence: float) -> LargestZ:
+    """The largest abs(z) beside Bonferroni's bound."""
+    from scipy.stats import norm
+
+    risk = (1 - confidence) / len(z)
+    return LargestZ(len(z), max(map(abs, z)), float(norm.ppf(1 - risk / 2)))
+
+
 class Means:
     """Means over queries, with intervals from resampled documents.
 
@@ -174,7 +183,7 @@ class Means:
     """
 
     def __init__(self, columns: Columns, document: ArrayLike, settings: Settings) -> None:
-        self._columns, self._settings = columns, settings
+        self._columns, self.settings = columns, settings
         rows = len(columns["signal"])
         names = [name for name in SUMMED if name in columns]
         parts = [np.asarray(columns[name], np.float64).reshape(rows, -1) for name in names]
@@ -192,12 +201,12 @@ class Means:
             sums[:, 1:], sums[:, 0], settings.bootstrap_samples, settings.seed
         )  # [bootstrap samples, columns]
 
-    def mean(self, name: str, *index: int) -> dict[str, float]:
+    def mean(self, name: str, *index: int) -> Estimate:
         """Mean of a column."""
         value, replicates = self._of(name, *index)
         return self._estimate(value, replicates)
 
-    def ratio(self, above: tuple, below: tuple, scale: float = 1.0) -> dict[str, float] | None:
+    def ratio(self, above: tuple, below: tuple, scale: float = 1.0) -> Estimate | None:
         """Ratio of the means of two columns, (name, *index) each, times a number.
 
         None where what is below is 0.
@@ -207,131 +216,24 @@ class Means:
             return None
         return self._estimate(scale * value / divisor, scale * replicates / divisors)
 
-    def whole(self) -> dict[str, Any]:
-        """What is reported of a run."""
-        entries = [self.baseline(place) for place in range(len(BASELINES))]
-        return {
-            **self.pattern(),
-            **self.readouts(),
-            "readout_distance": self.ratio(("distance",), ("expected_distance",)),
-            "signal": self.mean("signal"),
-            "baselines": entries,
-            "bias": self.bias(entries),
-            "soft_gradient": self.soft_gradient(),
-        }
-
-    def part(self) -> dict[str, Any]:
-        """What is reported of a layer, or of a head."""
-        return {**self.pattern(), **self.exact_part()}
-
-    def exact_whole(self) -> dict[str, Any]:
-        """What is reported of a run, from columns of :func:`exactly`; nothing of its pattern."""
-        samples = {
-            name: self.ratio(("variance", place), ("signal",))
-            for place, name in enumerate(BASELINES)
-        }
-        return {
-            **self.exact_part(),
-            "signal": self.mean("signal"),
-            "samples_to_signal": samples,
-            "soft_gradient": self.soft_gradient(),
-        }
-
-    def exact_part(self) -> dict[str, Any]:
-        """The same of a layer, or of a head."""
-        variance = {name: self.mean("variance", place) for place, name in enumerate(BASELINES)}
-        ratio = {name: self._to_none(place) for place, name in enumerate(BASELINES) if place}
-        return {**self.readouts(), "variance": variance, "ratio": ratio}
-
-    def pattern(self) -> dict[str, Any]:
-        """Entropy of the pattern and of a uniform one (nats)."""
-        return {name: self.mean(name) for name in ("entropy", "uniform")}
-
-    def readouts(self) -> dict[str, Any]:
-        """Objective of both read-outs, and squared errors of a hard one.
-
-        Errors are distances from the soft read-out, as a share of its square: of a key that is
-        drawn from the pattern (``noise``), and of one that is any (``noise_anywhere``).
-        """
-        return {
-            **{name: self.mean(name) for name in ("soft", "hard")},
-            "noise": self.ratio(("spread",), ("square",)),
-            "noise_anywhere": self.ratio(("anywhere",), ("square",)),
-        }
-
-    def soft_gradient(self) -> dict[str, Any]:
-        """How far the soft read-out's gradient is from the hard one's."""
-        return {
-            "square": self.mean("soft_error"),
-            "error": self.ratio(("soft_error",), ("signal",)),
-            "cosine": self.cosine(),
-        }
-
-    def baseline(self, place: int) -> dict[str, Any]:
-        """What is reported of one baseline."""
-        return {
-            "name": BASELINES[place],
-            "value": self.mean("value", place),
-            "ratio": self._to_none(place),
-            "over_optimal": self.ratio(
-                ("variance", place), ("variance", BASELINES.index("optimal"))
-            ),
-            "worse": self.mean("worse", place),
-            # Samples for as much noise as gradient, and as the soft read-out's gradient is off.
-            "samples_to_signal": self.ratio(("variance", place), ("signal",)),
-            "samples_to_soft": self.ratio(("variance", place), ("soft_error",)),
-            "samples": [
-                self.estimates(turn, samples, place)
-                for turn, samples in enumerate(self._settings.samples)
-            ],
-        }
-
-    def estimates(self, turn: int, samples: int, place: int) -> dict[str, Any]:
-        """Estimates from so many samples: variance, exact and simulated, and their bias."""
+    def variance(self, samples: int, place: int) -> Estimate:
+        """Exact variance of an estimate from so many samples, of a baseline."""
         value, replicates = self._of("variance", place)
-        repeats, simulated = self._settings.repeats, ("simulated", turn, place)
-        return {
-            "samples": samples,
-            "variance": self._estimate(value / samples, replicates / samples),
-            "simulated": self.mean(*simulated),
-            "agreement": self.ratio(simulated, ("variance", place), samples),
-            "bias": {
-                # Squared distance of the estimates' mean from the gradient, 1 by chance.
-                "square": self.ratio(
-                    ("error", turn, place), ("variance", place), samples * repeats
-                ),
-                **self.along(turn, samples, place),
-            },
-        }
+        return self._estimate(value / samples, replicates / samples)
 
-    def along(self, turn: int, samples: int, place: int) -> dict[str, float]:
-        """Bias along the gradient as a share of it, with its exact standard error."""
+    def along(self, turn: int, samples: int, place: int) -> Along:
+        """Bias along the gradient of the estimates from so many samples, of a baseline."""
         signal = self._columns["signal"].sum()
         bias = self._columns["along"][:, turn, place].sum()
         variance = self._columns["along_variance"][:, place].sum()
-        error = np.sqrt(variance / (samples * self._settings.repeats))
-        return {
-            "relative": float(bias / signal) if signal > 0 else 0.0,
-            "standard_error": float(error / signal) if signal > 0 else 0.0,
-            "z": float(bias / error) if error > 0 else 0.0,
-        }
+        error = np.sqrt(variance / (samples * self.settings.repeats))
+        return Along(
+            relative=float(bias / signal) if signal > 0 else 0.0,
+            standard_error=float(error / signal) if signal > 0 else 0.0,
+            z=float(bias / error) if error > 0 else 0.0,
+        )
 
-    def bias(self, entries: list[dict[str, Any]]) -> dict[str, Any]:
-        """Largest |z| along the gradient, and what chance exceeds once in 1 / (1 - confidence).
-
-        The bound is Bonferroni's, over all baselines and numbers of samples.
-        """
-        from scipy.stats import norm
-
-        z = [abs(estimate["bias"]["z"]) for entry in entries for estimate in entry["samples"]]
-        risk = (1 - self._settings.confidence) / len(z)
-        return {
-            "tests": len(z),
-            "largest": max(z),
-            "bound": float(norm.ppf(1 - risk / 2)),
-        }
-
-    def cosine(self) -> dict[str, float] | None:
+    def cosine(self) -> Estimate | None:
         """Cosine of the two gradients, all queries' entries taken as one vector."""
         (dot, dots), (soft, softs), (hard, hards) = map(
             self._of, ("soft_dot", "soft_signal", "signal")
@@ -340,12 +242,9 @@ class Means:
             return None
         return self._estimate(dot / np.sqrt(soft * hard), dots / np.sqrt(softs * hards))
 
-    def _to_none(self, place: int) -> dict[str, float] | None:
-        return self.ratio(("variance", place), ("variance", 0))
-
     def _of(self, name: str, *index: int) -> tuple[float, NDArray[np.float64]]:
         column = int(self._places[name][index])
         return float(self._value[column]), self._replicates[:, column]
 
-    def _estimate(self, value: float, replicates: NDArray[np.float64]) -> dict[str, float]:
-        return percentile_interval(value, replicates, self._settings.confidence).as_json()
+    def _estimate(self, value: float, replicates: NDArray[np.float64]) -> Estimate:
+        return percentile_interval(value, replicates, self.settings.confidence)

@@ -248,12 +248,15 @@ def of_scores(scores: ArrayLike, confidence: float) -> Means:
     by_query = summary(softmax(scores.copy(), causal=False))  # [queries] each
     variance = np.square(scores).mean(axis=1)  # [queries]
     return Means(
-        mean_interval(variance, confidence),
-        *(mean_interval(values, confidence) for values in by_query),
+        variance=mean_interval(variance, confidence),
+        largest=mean_interval(by_query.largest, confidence),
+        entropy=mean_interval(by_query.entropy, confidence),
+        frobenius=mean_interval(by_query.frobenius, confidence),
+        spectral=mean_interval(by_query.spectral, confidence),
         median=Medians(
-            median_interval(by_query.largest, confidence),
-            median_interval(by_query.frobenius, confidence),
-            median_interval(by_query.spectral, confidence),
+            largest=median_interval(by_query.largest, confidence),
+            frobenius=median_interval(by_query.frobenius, confidence),
+            spectral=median_interval(by_query.spectral, confidence),
         ),
     )
 

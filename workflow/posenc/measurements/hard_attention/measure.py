@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +29,7 @@ from tqdm import tqdm
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import ArtifactError
+from posenc.artifacts.results import Interval, NotMeasured, Result
 from posenc.measurements.frame import (
     Config,
     Job,
@@ -41,17 +41,21 @@ from posenc.measurements.frame import (
     naming,
     not_run,
 )
+from posenc.measurements.hard_attention import result
 from posenc.measurements.hard_attention.declaration import MEASUREMENT, HardAttention
 from posenc.measurements.heads.measure import not_rebuilt
 from posenc.measurements.of_models import Model, WeightsFolder
-from posenc.metrics.hard_attention import scaled_to, standardised
+from posenc.metrics.bootstrap import Estimate
+from posenc.metrics.hard_attention import BASELINES, scaled_to, standardised
 from posenc.metrics.hard_attention_means import (
     Columns,
     Means,
+    Row,
     Settings,
     exactly,
     joined,
     largest_errors,
+    largest_z,
     of_query,
 )
 from posenc.metrics.patterns import query_pattern
@@ -92,8 +96,10 @@ class RunsJob(Job[HardAttention]):
     reading: Reading
 
 
-Found = dict[tuple[int, int], tuple[Columns, Columns]]
-"""Results of each query for each layer and head, reading hidden states and values."""
+Both = tuple[Columns, Columns]
+"""Results of each query, reading hidden states and values."""
+ByHead = dict[tuple[int, int], Both]
+"""The same by layer and head."""
 
 
 def main(
@@ -107,7 +113,7 @@ def main(
 
     def of_run(
         parameters: HardAttention, intact: ActivationStore, condition: ActivationStore
-    ) -> dict[str, Any]:
+    ) -> Result | NotMeasured:
         made_of = condition.metadata["inputs"]
         if any(made_of[name] != digest for name, digest in digests.items()):
             raise ArtifactError(f"{condition.directory} is of other weights; rerun to make it")
@@ -120,7 +126,7 @@ def main(
 
 def measure(
     parameters: HardAttention, store: ActivationStore, weights: ValueWeights | Discovered
-) -> dict[str, Any]:
+) -> result.Attention | NotMeasured:
     """Compute the measurement of one store, head after head.
 
     Queries are random tokens that see at least two keys: with one key there is nothing to choose.
@@ -130,54 +136,153 @@ def measure(
     reason = not_rebuilt(metadata)
     if reason:
         return not_run(f"condition {metadata['run']['condition']}: {reason}", parameters)
-    return {
-        "is_causal": metadata["is_decoder"],
-        "n_layers": metadata["n_layers"],
-        "n_heads": metadata["n_heads"],
-        **of_store(parameters, store, weights),
-    }
-
-
-def of_store(
-    parameters: HardAttention, store: ActivationStore, weights: ValueWeights | Discovered
-) -> dict[str, Any]:
-    """Results of the drawn heads: of all of them, by layer, and one by one."""
     settings = Settings(
         parameters.samples, parameters.repeats, parameters.bootstrap_samples,
         parameters.confidence, parameters.seed,
     )  # fmt: skip
     generator = np.random.default_rng([parameters.seed, 0])
-    heads = sampled_heads(
-        store.metadata["n_layers"], store.metadata["n_heads"], parameters.heads, generator
-    )
+    heads = sampled_heads(metadata["n_layers"], metadata["n_heads"], parameters.heads, generator)
     queries = drawn_queries(store, parameters.queries, generator)
     by_head = of_heads(settings, store, weights, queries, heads)
 
-    def means(columns: list[Columns]) -> Means:
-        return Means(joined(columns), queries.document, settings)
+    def part(both: list[Both]) -> result.OfPatterns:
+        return of_patterns(*means(both, queries, settings))
 
-    def part(both: list[tuple[Columns, Columns]]) -> dict[str, Any]:
-        states, values = map(list, zip(*both, strict=True))
-        return {**means(states).part(), "values": means(values).exact_part()}
+    both = list(by_head.values())
+    states, values = means(both, queries, settings)
+    baselines = [baseline(states, place) for place in range(len(BASELINES))]
+    z = [sampled.bias.z for entry in baselines for sampled in entry.samples]
+    return result.Attention(
+        documents=len(np.unique(queries.document)),
+        tokens=len(queries.document),
+        confidence=settings.confidence,
+        is_causal=metadata["is_decoder"],
+        n_layers=metadata["n_layers"],
+        n_heads=metadata["n_heads"],
+        repeats=settings.repeats,
+        entropy=Interval.of(states.mean("entropy")),
+        uniform=Interval.of(states.mean("uniform")),
+        **dict(readouts(states)),
+        readout_distance=known(states.ratio(("distance",), ("expected_distance",))),
+        signal=Interval.of(states.mean("signal")),
+        baselines=baselines,
+        bias=result.LargestBias(**largest_z(z, settings.confidence)._asdict()),
+        soft_gradient=soft_gradient(states),
+        checks=result.Checks(**largest_errors(joined([columns for columns, _ in both]))),
+        values=of_values(values, joined([columns for _, columns in both])),
+        layers=[
+            result.Layer(layer=layer, heads=len(own), **dict(part(own)))
+            for layer, own in by_layer(by_head).items()
+        ],
+        heads=[
+            result.Head(layer=layer, head=head, **dict(part([own])))
+            for (layer, head), own in by_head.items()
+        ],
+    )
 
-    states, values = map(list, zip(*by_head.values(), strict=True))
-    return {
-        "documents": len(np.unique(queries.document)),
-        "tokens": len(queries.document),
-        "repeats": settings.repeats,
-        "confidence": settings.confidence,
-        **means(states).whole(),
-        "checks": largest_errors(joined(states)),
-        "values": {**means(values).exact_whole(), "checks": largest_errors(joined(values))},
-        "layers": [
-            {"layer": layer, "heads": len(both), **part(both)}
-            for layer, both in by_layer(by_head).items()
-        ],
-        "heads": [
-            {"layer": layer, "head": head, **part([both])}
-            for (layer, head), both in by_head.items()
-        ],
+
+def means(both: list[Both], queries: Queries, settings: Settings) -> tuple[Means, Means]:
+    """Means over the queries of some heads, of hidden states and of values."""
+    states, values = zip(*both, strict=True)
+    return (
+        Means(joined(list(states)), queries.document, settings),
+        Means(joined(list(values)), queries.document, settings),
+    )
+
+
+def known(estimate: Estimate | None) -> Interval | None:
+    """An estimate that may lack."""
+    return None if estimate is None else Interval.of(estimate)
+
+
+def readouts(means: Means) -> result.Readouts:
+    """Objective of both read-outs, and squared errors of a hard one."""
+    return result.Readouts(
+        soft=Interval.of(means.mean("soft")),
+        hard=Interval.of(means.mean("hard")),
+        noise=known(means.ratio(("spread",), ("square",))),
+        noise_anywhere=known(means.ratio(("anywhere",), ("square",))),
+    )
+
+
+def exact(means: Means) -> result.Exact:
+    """What is known without drawing keys."""
+    places = dict(enumerate(BASELINES))
+    variance = {name: Interval.of(means.mean("variance", p)) for p, name in places.items()}
+    ratio = {name: known(over_none(means, p)) for p, name in places.items() if p}
+    return result.Exact(
+        **dict(readouts(means)),
+        variance=result.Variances(**variance),
+        ratio=result.Ratios(**ratio),
+    )
+
+
+def of_patterns(states: Means, values: Means) -> result.OfPatterns:
+    """What is reported of a layer, or of a head."""
+    return result.OfPatterns(
+        **dict(exact(states)),
+        entropy=Interval.of(states.mean("entropy")),
+        uniform=Interval.of(states.mean("uniform")),
+        values=exact(values),
+    )
+
+
+def of_values(means: Means, columns: Columns) -> result.Values:
+    """What is reported of a run whose heads read their own values."""
+    samples = {
+        name: known(means.ratio(("variance", place), ("signal",)))
+        for place, name in enumerate(BASELINES)
     }
+    return result.Values(
+        **dict(exact(means)),
+        signal=Interval.of(means.mean("signal")),
+        samples_to_signal=result.SamplesToSignal(**samples),
+        soft_gradient=soft_gradient(means),
+        checks=result.Checks(**largest_errors(columns)),
+    )
+
+
+def soft_gradient(means: Means) -> result.SoftGradient:
+    """How far the soft read-out's gradient is from the hard one's."""
+    return result.SoftGradient(
+        square=Interval.of(means.mean("soft_error")),
+        error=known(means.ratio(("soft_error",), ("signal",))),
+        cosine=known(means.cosine()),
+    )
+
+
+def baseline(means: Means, place: int) -> result.Baseline:
+    """What is reported of the baseline at a place in ``BASELINES``."""
+    variance = ("variance", place)
+    return result.Baseline(
+        name=BASELINES[place],
+        value=Interval.of(means.mean("value", place)),
+        ratio=known(over_none(means, place)),
+        over_optimal=known(means.ratio(variance, ("variance", BASELINES.index("optimal")))),
+        worse=Interval.of(means.mean("worse", place)),
+        samples_to_signal=known(means.ratio(variance, ("signal",))),
+        samples_to_soft=known(means.ratio(variance, ("soft_error",))),
+        samples=[estimates(means, turn, place) for turn in range(len(means.settings.samples))],
+    )
+
+
+def over_none(means: Means, place: int) -> Estimate | None:
+    """Variance with the baseline at a place over that with none."""
+    return means.ratio(("variance", place), ("variance", BASELINES.index("none")))
+
+
+def estimates(means: Means, turn: int, place: int) -> result.Sampled:
+    """Estimates from a number of samples: variance, exact and simulated, and their bias."""
+    samples, variance = means.settings.samples[turn], ("variance", place)
+    simulated, repeats = ("simulated", turn, place), means.settings.repeats
+    square = means.ratio(("error", turn, place), variance, samples * repeats)
+    return result.Sampled(
+        samples=samples,
+        variance=Interval.of(means.variance(samples, place)),
+        simulated=Interval.of(means.mean(*simulated)),
+        agreement=known(means.ratio(simulated, variance, samples)),
+        bias=result.Bias(square=known(square), **means.along(turn, samples, place)._asdict()),
+    )
 
 
 def of_heads(
@@ -186,7 +291,7 @@ def of_heads(
     weights: ValueWeights | Discovered,
     queries: Queries,
     heads: list[tuple[int, int]],
-) -> Found:
+) -> ByHead:
     """Results of each query, for each head.
 
     Raises
@@ -198,7 +303,7 @@ def of_heads(
         shard: (store.hidden_states(shard), store.queries(shard), store.keys(shard))
         for shard in np.unique(queries.shard).tolist()
     }
-    by_head: Found = {}
+    by_head: ByHead = {}
     with tqdm(total=len(heads), unit="head", desc="hard attention", mininterval=5) as progress:
         for layer in dict.fromkeys(layer for layer, _ in heads):
             of_layer = [head for head_layer, head in heads if head_layer == layer]
@@ -211,9 +316,9 @@ def of_heads(
     return by_head
 
 
-def by_layer(by_head: Found) -> dict[int, list[tuple[Columns, Columns]]]:
+def by_layer(by_head: ByHead) -> dict[int, list[Both]]:
     """Results of the heads of each layer."""
-    layers: dict[int, list[tuple[Columns, Columns]]] = {}
+    layers: dict[int, list[Both]] = {}
     for (layer, _), columns in by_head.items():
         layers.setdefault(layer, []).append(columns)
     return layers
@@ -255,11 +360,11 @@ def layer_columns(
     queries: Queries,
     layer: int,
     heads: list[int],
-) -> dict[int, tuple[Columns, Columns]]:
+) -> dict[int, Both]:
     """Results of each query, for each of a layer's heads: of hidden states and of values."""
     # A head's draws do not depend on which other heads are drawn.
     generators = {head: np.random.default_rng([settings.seed, 1, layer, head]) for head in heads}
-    rows: dict[int, list[tuple[dict, dict]]] = {head: [] for head in heads}
+    rows: dict[int, list[tuple[Row, Row]]] = {head: [] for head in heads}
     for place in places(queries):
         given, target = states(shards, layer, *place)  # [keys, d_model], [d_model]
         patterns = np.stack(
@@ -277,14 +382,14 @@ def layer_columns(
                 )
             )
 
-    def columns(entries: tuple[dict, ...]) -> Columns:
+    def columns(entries: tuple[Row, ...]) -> Columns:
         return {name: np.array([entry[name] for entry in entries]) for name in entries[0]}
 
-    result = {}
+    by_head = {}
     for head, pairs in rows.items():
         drawn, exact = zip(*pairs, strict=True)
-        result[head] = columns(drawn), columns(exact)
-    return result
+        by_head[head] = columns(drawn), columns(exact)
+    return by_head
 
 
 def places(queries: Queries) -> Iterator[tuple[int, int, int, int]]:

@@ -191,7 +191,7 @@ def means(both: list[Both], queries: Queries, settings: Settings) -> tuple[Means
 
 
 def known(estimate: Estimate | None) -> Interval | None:
-    """An estimate that may lack."""
+    """The interval of an estimate, if there is one."""
     return None if estimate is None else Interval.of(estimate)
 
 

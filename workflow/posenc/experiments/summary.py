@@ -11,8 +11,9 @@ import typer
 from posenc.artifacts.command import read_section
 from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file, write_sealed
 from posenc.artifacts.provenance import code_digest, versions
+from posenc.artifacts.results import Result
 from posenc.config.base import Confidence, Section
-from posenc.metrics.seeds import Bounds, over_seeds
+from posenc.metrics.seeds import Bounds, SeedMean, over_seeds
 
 SCHEMA = 1
 
@@ -36,7 +37,7 @@ def by_variant(files: list[dict[str, Any]]) -> list[list[Trial]]:
 
 def over(
     trials: list[Trial], keys: Iterable[str], confidence: float, bounds: Bounds | None = None
-) -> dict[str, Any]:
+) -> dict[str, SeedMean]:
     """Some results of the trials of all seeds, each with its mean and interval."""
     return {key: over_seeds([trial[key] for trial in trials], confidence, bounds) for key in keys}
 
@@ -44,7 +45,7 @@ def over(
 def summary_command(
     experiment: str,
     catalogue: list[str],
-    summarise: Callable[[list[dict[str, Any]], float], dict[str, Any]],
+    summarise: Callable[[list[dict[str, Any]], float], Result | dict[str, Any]],
 ) -> Callable[..., None]:
     """Make the command line of an experiment's measurement.
 
@@ -77,6 +78,7 @@ def summary_command(
                 f"experiments.{experiment}.{job.name}.seeds are {job.seeds}, but the trials are of "
                 f"{trial_seeds}; start the workflow again"
             )
+        summary = summarise(files, job.confidence)
         # All seeds have the same parameters and inputs.
         provenance = files[0]["provenance"]
         seeds = {
@@ -94,7 +96,7 @@ def summary_command(
                 "name": job.name,
                 "seeds": job.seeds,
                 "confidence": job.confidence,
-                **summarise(files, job.confidence),
+                **(summary if isinstance(summary, dict) else summary.as_json()),
                 "provenance": {
                     "parameters": provenance["parameters"],
                     "inputs": {**provenance["inputs"], **seeds},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,9 +12,22 @@ SHARE: Bounds = (0.0, 1.0)
 """Between which accuracies and other shares lie."""
 
 
+class SeedMean(TypedDict):
+    """A mean over seeds with its interval, in the unit of the values."""
+
+    value: float
+    """The mean."""
+    low: float
+    high: float
+    sd: float
+    """Of the sample, with n - 1."""
+    values: list[float]
+    """[seeds]"""
+
+
 def over_seeds(
     values: ArrayLike, confidence: float = 0.95, bounds: Bounds | None = None
-) -> dict[str, Any]:
+) -> SeedMean:
     """Mean of a result over seeds, with Student's interval for the mean of n - 1 degrees.
 
     Near a bound that interval goes beyond it: seeds of 100, 100 and 57 % would be [25, 146] %. So
@@ -32,11 +45,6 @@ def over_seeds(
         Of the interval, in (0, 1).
     bounds
         The least and the largest result that there can be; None where there are none.
-
-    Returns
-    -------
-    dict
-        ``value`` (the mean), ``low``, ``high``, ``sd`` (of the sample, n - 1) and ``values``.
 
     Raises
     ------
@@ -79,7 +87,7 @@ def difference_over_seeds(
     reference: ArrayLike,
     confidence: float = 0.95,
     bounds: Bounds | None = None,
-) -> dict[str, Any]:
+) -> SeedMean:
     """:func:`over_seeds` of values minus reference, paired by seed.
 
     Parameters

@@ -577,20 +577,22 @@ def test_a_cache_is_as_far_off_as_its_kind_that_is_furthest():
     entry, rounded = at(measurement, "caches.6"), measurement["rounded"]
     for keys, values in ((0.5, 0.75), (0.9, 0.75)):
         entry["keys"]["largest"], entry["values"]["largest"] = keys, values
-        assert savings_quantities.savings(measurement)["far.intact.largest"] == Number(
+        assert savings_quantities.QUANTITIES.read(measurement)["far.intact.largest"] == Number(
             max(keys, values)
         )
     for kind in ("keys", "values"):
         entry[kind]["largest"] = entry[kind]["mean"]["value"] = rounded
-    numbers = savings_quantities.savings(measurement)
+    numbers = savings_quantities.QUANTITIES.read(measurement)
     for part in ("keys", "values", "largest"):
         assert numbers[f"far.intact.{part}"] == Number(0)
     entry["keys"]["mean"]["value"] = 1.01 * rounded
-    assert savings_quantities.savings(measurement)["far.intact.keys"] == expected(
+    assert savings_quantities.QUANTITIES.read(measurement)["far.intact.keys"] == expected(
         entry["keys"]["mean"]
     )
     measurement = made.savings("decoder", "reviews", True, "table")
-    assert savings_quantities.savings(measurement)["near.turned.kept"] == NotRun("no key is turned")
+    assert savings_quantities.QUANTITIES.read(measurement)["near.turned.kept"] == NotRun(
+        "no key is turned"
+    )
 
 
 def test_a_receptive_field_that_few_tokens_leave_has_the_layer_before_it():

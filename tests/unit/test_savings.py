@@ -106,16 +106,16 @@ def test_a_rotary_cache_can_be_turned_on_and_a_tables_cannot(model):
 def test_parameters_are_counted_once_and_caches_by_their_heads():
     for network, heads in ((gpt2(), 4), (bert(), 4), (llama(), 2)):
         sizes = step.sizes(network)
-        assert sizes["bytes_per_cached_token"] == 2 * 2 * heads * 4 * 4
+        assert sizes.bytes_per_cached_token == 2 * 2 * heads * 4 * 4
         count = sum(weight.numel() for weight in dict(network.named_parameters()).values())
-        assert sizes["parameters"]["all"] == count == network.num_parameters()
+        assert sizes.parameters.all == count == network.num_parameters()
         rows = 0 if heads == 2 else 32
-        assert sizes["parameters"]["positions"] == rows * 16
-        assert sizes["parameters"]["bytes"] == 4 * rows * 16
-        assert sizes["parameters"]["share"] == rows * 16 / count
+        assert sizes.parameters.positions == rows * 16
+        assert sizes.parameters.bytes == 4 * rows * 16
+        assert sizes.parameters.share == rows * 16 / count
     # RoBERTa's rows for padding are parameters, not positions.
     roberta = random_model("roberta")
-    assert step.sizes(roberta)["parameters"]["positions"] == 48 * 16
+    assert step.sizes(roberta).parameters.positions == 48 * 16
     assert positions_at_hand(roberta) == 46
     assert (positions_at_hand(gpt2()), positions_at_hand(llama())) == (32, 32)
 
@@ -127,7 +127,7 @@ def test_results_are_means_over_tokens_and_what_is_kept_is_counted_by_layer():
         document[1, :2] = 0  # values of two layers of three
     differences[2][1, 1, 3] = ROUNDED
     differences[1][1, 2] *= ROUNDED
-    result = step.results(PARAMETERS, differences)
+    result = step.results(PARAMETERS, "intact", 1, differences).as_json()
     assert result["kept"] == pytest.approx(2 / 6)
     every = np.concatenate(differences, axis=-1)  # [kinds, n_layers, tokens]
     assert result["keys"]["largest"] == every[0].max()
@@ -139,11 +139,11 @@ def test_results_are_means_over_tokens_and_what_is_kept_is_counted_by_layer():
         expected = ratio_bootstrap(sums, [4, 7, 5], 100, 0.9, 0).as_json()
         assert entry["keys"]["mean"] == pytest.approx(expected)
     differences[2][1, 1, 3] = 1.001 * ROUNDED
-    assert step.results(PARAMETERS, differences)["kept"] == pytest.approx(1 / 6)
+    assert step.results(PARAMETERS, "intact", 1, differences).kept == pytest.approx(1 / 6)
 
 
 def test_the_step_measures_a_text(model, text):
-    result = step.measure(PARAMETERS, model, text)
+    result = step.measure(PARAMETERS, model, text).as_json()
     is_rotary = model.config.model_type == "llama"
     kept = {(entry["way"], entry["offset"]): entry["kept"] for entry in result["caches"]}
     for offset in PARAMETERS.offsets:
@@ -156,15 +156,15 @@ def test_the_step_measures_a_text(model, text):
 
 def test_what_does_not_fit_the_positions_is_not_run(text):
     far = PARAMETERS.model_copy(update={"offsets": [1, 30]})
-    result = step.measure(far, gpt2(), text)
+    result = step.measure(far, gpt2(), text).as_json()
     assert result["status"] == "not run"
     assert "measurements.savings.offsets" in result["reason"] and "32 positions" in result["reason"]
     longest = max(len(ids) for ids in text.ids[:])
     edge = PARAMETERS.model_copy(update={"documents": len(text.ids), "tokens": 100})
     fits = edge.model_copy(update={"offsets": [32 - longest]})
-    assert "caches" in step.measure(fits, gpt2(), text)
+    assert "caches" in step.measure(fits, gpt2(), text).as_json()
     over = edge.model_copy(update={"offsets": [33 - longest]})
-    assert step.measure(over, gpt2(), text)["status"] == "not run"
+    assert step.measure(over, gpt2(), text).as_json()["status"] == "not run"
     many = PARAMETERS.model_copy(update={"documents": 1000})
     with pytest.raises(ArtifactError, match=r"measurements\.savings\.documents"):
         step.measure(many, gpt2(), text)

@@ -17,15 +17,18 @@ to use its cache again are compared with running it there:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
 from posenc.artifacts.command import run
+from posenc.artifacts.results import Interval, NotMeasured
 from posenc.measurements.frame import bootstrap, not_run
 from posenc.measurements.of_models import beginnings, of_tokens
+from posenc.measurements.savings import result
+from posenc.measurements.savings.declaration import FEWEST, MEASUREMENT, Savings
 from posenc.metrics.bootstrap import ratio_bootstrap
 from posenc.metrics.caches import ROUNDED, relative_differences
 from posenc.metrics.rotary import rotate
@@ -33,14 +36,22 @@ from posenc.tokens.tokenized import Tokens
 
 if TYPE_CHECKING:
     from posenc.capture.caches import Cache
-from posenc.measurements.savings.declaration import FEWEST, MEASUREMENT, Savings
 
 Floats = NDArray[np.float64]
-KINDS = ("keys", "values")
+KEYS, VALUES = 0, 1
+"""Places of the kinds of vectors in arrays [kinds, ...]."""
 INTACT, TURNED, ZERO = "intact", "turned", "zero"
 
 
-def measure(parameters: Savings, network: Any, text: Tokens) -> dict[str, Any]:
+class Sizes(NamedTuple):
+    """What a model takes, as :class:`posenc.measurements.savings.result.Savings` has it."""
+
+    bytes_per_entry: int
+    parameters: result.Parameters
+    bytes_per_cached_token: int
+
+
+def measure(parameters: Savings, network: Any, text: Tokens) -> result.Savings | NotMeasured:
     """Count what positions take, and run passages at several offsets, also without positions."""
     from posenc.capture.caches import positions_at_hand
     from posenc.capture.parts import architecture, is_decoder, positions_of
@@ -61,23 +72,26 @@ def measure(parameters: Savings, network: Any, text: Tokens) -> dict[str, Any]:
     for ids in tqdm(documents, unit="document", desc="caches", mininterval=5):
         for way, offset, differences in document_differences(network, ids, parameters.offsets):
             by_way.setdefault((way, offset), []).append(differences)
-    return {
-        "is_causal": is_decoder(network),
-        "positions": positions_of(network),
-        "n_layers": architecture(network).n_layers,
-        "documents": len(documents),
-        "tokens": sum(len(ids) for ids in documents),
-        "confidence": parameters.confidence,
-        **sizes(network),
-        "rounded": ROUNDED,
-        "caches": [
-            {"way": way, "offset": offset, **results(parameters, differences)}
+    taken = sizes(network)
+    return result.Savings(
+        is_causal=is_decoder(network),
+        positions=positions_of(network),
+        n_layers=architecture(network).n_layers,
+        documents=len(documents),
+        tokens=sum(len(ids) for ids in documents),
+        confidence=parameters.confidence,
+        bytes_per_entry=taken.bytes_per_entry,
+        parameters=taken.parameters,
+        bytes_per_cached_token=taken.bytes_per_cached_token,
+        rounded=ROUNDED,
+        caches=[
+            results(parameters, way, offset, differences)
             for (way, offset), differences in by_way.items()
         ],
-    }
+    )
 
 
-def sizes(network: Any) -> dict[str, Any]:
+def sizes(network: Any) -> Sizes:
     """Parameters of the model and of its positions, and bytes of a cache, as the model is run here.
 
     Angles of a rotation are no parameters. A matrix that is used twice counts once.
@@ -89,13 +103,13 @@ def sizes(network: Any) -> dict[str, Any]:
     table = 0 if is_rotary(network) else position_embedding(network).weight.numel()
     count = sum(parameter.numel() for parameter in every)
     kept = [layer.n_key_value_heads * (layer.d_head + layer.d_value) for layer in dimensions.layers]
-    return {
-        "bytes_per_entry": entry,
-        "parameters": {
-            "all": count, "positions": table, "share": table / count, "bytes": table * entry,
-        },
-        "bytes_per_cached_token": sum(kept) * entry,
-    }  # fmt: skip
+    return Sizes(
+        bytes_per_entry=entry,
+        parameters=result.Parameters(
+            all=count, positions=table, share=table / count, bytes=table * entry
+        ),
+        bytes_per_cached_token=sum(kept) * entry,
+    )
 
 
 def document_differences(
@@ -133,13 +147,15 @@ def differences(kept: Cache, other: Cache) -> Floats:
     return np.array([[*keys], [*values]])
 
 
-def results(parameters: Savings, passages: list[Floats]) -> dict[str, Any]:
+def results(parameters: Savings, way: str, offset: int, passages: list[Floats]) -> result.Cache:
     """What of a cache can be kept, and how far the rest is off: of all layers, and of each.
 
     Parameters
     ----------
     parameters
         Of the measurement.
+    way, offset
+        How the cache is used again, and where.
     passages
         Differences of each, [kinds, n_layers, tokens].
     """
@@ -148,22 +164,28 @@ def results(parameters: Savings, passages: list[Floats]) -> dict[str, Any]:
     # [kinds, n_layers]
     largest = np.stack([passage.max(axis=-1) for passage in passages]).max(axis=0)
 
-    def told(kind: int, layers: slice) -> dict[str, Any]:
+    def difference(kind: int, layers: slice) -> result.Difference:
         options = bootstrap(parameters)
         mean = ratio_bootstrap(sums[:, kind, layers].mean(axis=1), lengths, **options)
-        return {"mean": mean.as_json(), "largest": float(largest[kind, layers].max())}
+        return result.Difference(mean=Interval.of(mean), largest=float(largest[kind, layers].max()))
 
-    def both(layers: slice) -> dict[str, Any]:
-        return {kind: told(number, layers) for number, kind in enumerate(KINDS)}
+    def both(layers: slice) -> tuple[result.Difference, result.Difference]:
+        return difference(KEYS, layers), difference(VALUES, layers)
 
-    return {
+    keys, values = both(slice(None))
+    by_layer = [both(slice(layer, layer + 1)) for layer in range(sums.shape[2])]
+    return result.Cache(
+        way=way,
+        offset=offset,
         # Keys and values of all layers take the same room.
-        "kept": float((largest <= ROUNDED).mean()),
-        **both(slice(None)),
-        "layers": [
-            {"layer": layer, **both(slice(layer, layer + 1))} for layer in range(sums.shape[2])
+        kept=float((largest <= ROUNDED).mean()),
+        keys=keys,
+        values=values,
+        layers=[
+            result.Layer(layer=layer, keys=layer_keys, values=layer_values)
+            for layer, (layer_keys, layer_values) in enumerate(by_layer)
         ],
-    }
+    )
 
 
 main = of_tokens(MEASUREMENT, measure)

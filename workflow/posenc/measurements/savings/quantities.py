@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from posenc.artifacts.numbers import Entry, NotRun, Number, Quantities, estimate
+from posenc.artifacts.numbers import Entry, Facts, NotRun, Number, Quantities
+from posenc.artifacts.printing import number
+from posenc.artifacts.results import Interval
+from posenc.measurements.savings.result import Savings
 
 WAYS = ("intact", "turned", "zero")
 SAVINGS = (
@@ -17,42 +17,42 @@ SAVINGS = (
 )  # fmt: skip
 
 
-def savings(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+def savings(result: Savings) -> Facts:
     """What positions take, and how far caches are off at the nearest and the furthest offset.
 
     A difference that float16 rounds away is given as 0: below it, numbers depend on the processor.
     """
-    parameters = measurement["parameters"]
+    parameters = result.parameters
 
-    def told(value: Mapping[str, float] | float) -> Entry:
-        size = value["value"] if isinstance(value, Mapping) else value
-        return estimate(value) if size > measurement["rounded"] else Number(0.0)
+    def shown(value: Interval | float) -> Entry:
+        size = value.value if isinstance(value, Interval) else value
+        return number(value) if size > result.rounded else Number(0.0)
 
-    facts: dict[str, Entry] = {
-        "parameters": Number(parameters["all"]),
-        "table": Number(parameters["positions"]),
-        "table.share": Number(parameters["share"]),
-        "table.bytes": Number(parameters["bytes"]),
-        "cached_token": Number(measurement["bytes_per_cached_token"]),
+    facts: Facts = {
+        "parameters": Number(parameters.all),
+        "table": Number(parameters.positions),
+        "table.share": Number(parameters.share),
+        "table.bytes": Number(parameters.bytes),
+        "cached_token": Number(result.bytes_per_cached_token),
     }
-    caches = {(entry["way"], entry["offset"]): entry for entry in measurement["caches"]}
+    caches = {(cache.way, cache.offset): cache for cache in result.caches}
     offsets = [offset for way, offset in caches if way == "intact"]
     for place, offset in (("near", min(offsets)), ("far", max(offsets))):
         facts[f"{place}.offset"] = Number(offset)
         for way in WAYS:
-            entry, key = caches.get((way, offset)), f"{place}.{way}"
-            if entry is None:
+            cache, key = caches.get((way, offset)), f"{place}.{way}"
+            if cache is None:
                 parts = ("kept", "keys", "values", "largest")
                 facts |= {f"{key}.{part}": NotRun("no key is turned") for part in parts}
                 continue
-            facts[f"{key}.kept"] = Number(entry["kept"])
-            facts |= {f"{key}.{kind}": told(entry[kind]["mean"]) for kind in ("keys", "values")}
-            largest = max(entry[kind]["largest"] for kind in ("keys", "values"))
-            facts[f"{key}.largest"] = told(largest)
-    layers = caches["intact", max(offsets)]["layers"]
+            facts[f"{key}.kept"] = Number(cache.kept)
+            facts[f"{key}.keys"] = shown(cache.keys.mean)
+            facts[f"{key}.values"] = shown(cache.values.mean)
+            facts[f"{key}.largest"] = shown(max(cache.keys.largest, cache.values.largest))
+    layers = caches["intact", max(offsets)].layers
     for name, layer in (("first", layers[0]), ("last", layers[-1])):
-        for kind in ("keys", "values"):
-            facts[f"far.intact.{name}.{kind}"] = told(layer[kind]["mean"])
+        facts[f"far.intact.{name}.keys"] = shown(layer.keys.mean)
+        facts[f"far.intact.{name}.values"] = shown(layer.values.mean)
     return facts
 
 
@@ -75,4 +75,6 @@ WORDS = {
     "first": "first layer",
     "last": "last layer",
 }
-QUANTITIES = Quantities(read=savings, names=SAVINGS, words=WORDS)
+QUANTITIES = Quantities(
+    read=lambda measured: savings(Savings.of(measured)), names=SAVINGS, words=WORDS
+)

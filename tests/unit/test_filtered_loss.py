@@ -223,7 +223,7 @@ def text(lengths: tuple[int, ...] = (12, 9, 14, 1)) -> SimpleNamespace:
 
 def test_a_measurement_is_a_loop_over_documents():
     model = gpt2()
-    result = step.measure(PARAMETERS, model, text())
+    result = step.measure(PARAMETERS, model, text()).as_json()
     documents = [ids[:12] for ids in text().ids if len(ids) > 1]
     assert (result["documents"], result["tokens"]) == (3, 33)
     assert [
@@ -263,7 +263,7 @@ def test_a_measurement_is_a_loop_over_documents():
 
 
 def test_an_encoder_has_no_loss():
-    result = step.measure(PARAMETERS, bert(), text())
+    result = step.measure(PARAMETERS, bert(), text()).as_json()
     assert result["nll"] is None and not result["is_causal"]
     for filter_result in result["filters"]:
         for entry in (filter_result, *filter_result["layers"]):
@@ -307,7 +307,7 @@ def test_a_planted_wave_is_what_its_band_costs():
     ids = [np.tile(generator.permutation(16)[:PERIOD], 12).tolist() for _ in range(6)]
     given_text = SimpleNamespace(ids=ids, lengths=np.full(6, 48), path="tokens.parquet")
     parameters = PARAMETERS.model_copy(update={"documents": 6, "tokens": 48, "bands": [0.1, 0.4]})
-    result = step.measure(parameters, periodic(), given_text)
+    result = step.measure(parameters, periodic(), given_text).as_json()
     cost = {
         (filter_result["band"], filter_result["way"]): filter_result["cost"]["delta_nll"]["value"]
         for filter_result in result["filters"]
@@ -336,8 +336,8 @@ def test_numbers_are_those_of_their_filter():
     measurement = distinct(
         made_up.filtered_loss("decoder", "reviews", True), kept={"band", "layer"}
     )
-    quantities = numbers.filtered_loss(measurement)
-    assert set(quantities) == set(numbers.FILTERED_LOSS)
+    quantities = numbers.QUANTITIES.read(measurement)
+    assert set(quantities) == set(numbers.QUANTITIES.names)
     entries = {(entry["way"], entry["band"]): entry for entry in measurement["filters"]}
     for name, way in (("without", "left_out"), ("only", "kept")):
         for band, place in (("mean", "mean"), ("low", 0), ("middle", 1), ("high", 2)):
@@ -353,7 +353,7 @@ def test_numbers_are_those_of_their_filter():
 
 
 def test_numbers_of_an_encoder_are_distances():
-    quantities = numbers.filtered_loss(made_up.filtered_loss("minilm", "reviews", False))
+    quantities = numbers.QUANTITIES.read(made_up.filtered_loss("minilm", "reviews", False))
     assert quantities["without.low.delta_nll"].reason == "an encoder has no loss"
     assert quantities["without.low.distance"].value == pytest.approx(0.05)
     assert quantities["without.low.most.layer"].value == 0

@@ -20,6 +20,9 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from posenc.artifacts.command import run
+from posenc.artifacts.results import Interval
+from posenc.measurements.filtered_loss import result
+from posenc.measurements.filtered_loss.declaration import FEWEST, MEASUREMENT, FilteredLoss
 from posenc.measurements.frame import bootstrap
 from posenc.measurements.of_models import beginnings, of_tokens
 from posenc.metrics.band_projections import random_directions, wave_bands, waves
@@ -30,7 +33,6 @@ from posenc.tokens.tokenized import Tokens
 
 if TYPE_CHECKING:
     from posenc.capture.masked_attention import PairScores
-from posenc.measurements.filtered_loss.declaration import FEWEST, MEASUREMENT, FilteredLoss
 
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
@@ -40,6 +42,7 @@ MEAN = "mean"
 """In place of the number of a band: the constant alone, which is part of the lowest."""
 WAYS = ("kept", "left_out")
 CONTROLS = ("random", "scaled")
+"""Of each filter, in this order after it in arrays."""
 RESULTS = ("delta_nll", "distance")
 
 
@@ -65,7 +68,7 @@ class Filter(NamedTuple):
         return chosen if self.way == "kept" else ~chosen
 
 
-def measure(parameters: FilteredLoss, network: Any, text: Tokens) -> dict[str, Any]:
+def measure(parameters: FilteredLoss, network: Any, text: Tokens) -> result.FilteredLoss:
     """Run drawn documents once for each filter and control, in all layers and in each."""
     from posenc.capture.parts import architecture, is_decoder
 
@@ -79,15 +82,17 @@ def measure(parameters: FilteredLoss, network: Any, text: Tokens) -> dict[str, A
     bands = range(len(parameters.bands) + 1)
     filters = [Filter(band, way) for band in (MEAN, *bands) for way in WAYS]
     intact, sums = run_filtered(parameters, network, documents, filters)
-    return {
-        "is_causal": causal,
-        "n_layers": architecture(network).n_layers,
-        "documents": len(documents),
-        "tokens": int(lengths.sum()),
-        "confidence": parameters.confidence,
-        "bands": [0.0, *parameters.bands, 0.5],
-        **results(parameters, filters, intact, sums, lengths, causal),
-    }
+    nll, of_filters = results(parameters, filters, intact, sums, lengths, causal)
+    return result.FilteredLoss(
+        is_causal=causal,
+        n_layers=architecture(network).n_layers,
+        documents=len(documents),
+        tokens=int(lengths.sum()),
+        confidence=parameters.confidence,
+        bands=[0.0, *parameters.bands, 0.5],
+        nll=nll,
+        filters=of_filters,
+    )
 
 
 def run_filtered(
@@ -179,8 +184,8 @@ def results(
     sums: Floats,
     lengths: NDArray[np.int64],
     causal: bool,
-) -> dict[str, Any]:
-    """What each filter costs in all layers and in one, beside its controls and beyond them."""
+) -> tuple[Interval | None, list[result.Filter]]:
+    """The intact model's loss, and what each filter costs, beside its controls and beyond them."""
     flat = sums.reshape(len(sums), -1, len(RESULTS))  # [documents, runs, results]
     every = np.concatenate([intact[:, None], flat], axis=1)  # [documents, 1 + runs, results]
     runs = 1 + np.arange(flat.shape[1]).reshape(sums.shape[1:-1])  # columns of ``every``
@@ -188,36 +193,36 @@ def results(
     nll = PairedMeans(every[..., 0], lengths - 1, **bootstrap(parameters))
     distance = PairedMeans(every[..., 1], lengths, **bootstrap(parameters))
 
-    def difference(column: int, other: int) -> dict[str, Any]:
+    def difference(column: int, other: int) -> result.Difference:
+        return result.Difference(
+            delta_nll=Interval.of(nll.of(np.subtract, column, other)) if causal else None,
+            distance=Interval.of(distance.of(np.subtract, column, other)),
+        )
+
+    def costs(number: int, place: int) -> dict[str, result.Difference]:
+        own, random, scaled = runs[number, :, place]
         return {
-            "delta_nll": nll.of(np.subtract, column, other).as_json() if causal else None,
-            "distance": distance.of(np.subtract, column, other).as_json(),
+            "cost": difference(own, 0),
+            "random": difference(random, 0),
+            "beyond_random": difference(own, random),
+            "scaled": difference(scaled, 0),
+            "beyond_scaled": difference(own, scaled),
         }
 
-    def costs(number: int, place: int) -> dict[str, Any]:
-        own, *controls = runs[number, :, place]
-        entry = {"cost": difference(own, 0)}
-        for name, column in zip(CONTROLS, controls, strict=True):
-            entry[name] = difference(column, 0)
-            entry[f"beyond_{name}"] = difference(own, column)
-        return entry
-
-    return {
-        "nll": nll.of(lambda own: own, 0).as_json() if causal else None,
-        "filters": [
-            {
-                "band": band_filter.band,
-                "way": band_filter.way,
-                "share": share(band_filter, parameters.bands, lengths, causal),
-                **costs(number, 0),
-                "layers": [
-                    {"layer": layer, **costs(number, 1 + layer)}
-                    for layer in range(sums.shape[3] - 1)
-                ],
-            }
-            for number, band_filter in enumerate(filters)
-        ],
-    }
+    of_filters = [
+        result.Filter(
+            band=band_filter.band,
+            way=band_filter.way,
+            share=share(band_filter, parameters.bands, lengths, causal),
+            layers=[
+                result.Layer(layer=layer, **costs(number, 1 + layer))
+                for layer in range(sums.shape[3] - 1)
+            ],
+            **costs(number, 0),
+        )
+        for number, band_filter in enumerate(filters)
+    ]
+    return Interval.of(nll.of(lambda own: own, 0)) if causal else None, of_filters
 
 
 def share(

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from posenc.artifacts.numbers import Entry, Number, Quantities, estimate
+from posenc.artifacts.numbers import Facts, Number, Quantities
+from posenc.artifacts.printing import Printed, number
 from posenc.drawing.exhibit import Exhibit
+from posenc.measurements.filtered_loss.result import FilteredLoss, Layer
 from posenc.measurements.spectra.quantities import BANDS
 
 FILTERS = {"without": "left_out", "only": "kept"}
 """Ways to filter, by the first part of a key."""
 BESIDE = ("random", "scaled", "beyond_random", "beyond_scaled")
 LOST = ("delta_nll", "distance")
+NO_LOSS = Printed(absent="an encoder has no loss")
 FILTERED_LOSS = (
     "documents", "tokens",
     *(f"{way}.{band}.{part}" for way in FILTERS for band in ("mean", *BANDS)
@@ -21,34 +21,33 @@ FILTERED_LOSS = (
 )  # fmt: skip
 
 
-def filtered_loss(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+def filtered_loss(result: FilteredLoss) -> Facts:
     """What filters of queries and keys cost in all layers, beside controls, and most in one.
 
     Bands between the lowest and the highest count as the middle one.
     """
-    last = len(measurement["bands"]) - 2
-    places = {"mean": "mean", **dict(zip(BANDS, (0, min(1, last), last), strict=True))}
-    entries = {(entry["way"], entry["band"]): entry for entry in measurement["filters"]}
-    numbers: dict[str, Entry] = {
-        part: Number(measurement[part]) for part in ("documents", "tokens")
-    }
+    last = len(result.bands) - 2
+    places: dict[str, int | str] = {"mean": "mean"}
+    places |= dict(zip(BANDS, (0, min(1, last), last), strict=True))
+    filters = {(entry.way, entry.band): entry for entry in result.filters}
+    facts: Facts = {"documents": Number(result.documents), "tokens": Number(result.tokens)}
 
-    def cost(row: Mapping[str, Any]) -> float:
-        return row["cost"]["delta_nll" if measurement["is_causal"] else "distance"]["value"]
+    def cost(layer: Layer) -> float:
+        return (layer.cost.delta_nll or layer.cost.distance).value
 
     for name, way in FILTERS.items():
         for band, place in places.items():
-            entry = entries[way, place]
-            most = max(entry["layers"], key=cost)
-            parts = {"": entry["cost"], "most.": most["cost"]}
-            parts |= {f"{of}.": entry[of] for of in BESIDE}
-            numbers |= {
-                f"{name}.{band}.{of}{part}": estimate(costs[part], "an encoder has no loss")
-                for of, costs in parts.items()
+            of_filter = filters[way, place]
+            most = max(of_filter.layers, key=cost)
+            parts = {"": of_filter.cost, "most.": most.cost}
+            parts |= {f"{of}.": getattr(of_filter, of) for of in BESIDE}
+            facts |= {
+                f"{name}.{band}.{of}{part}": number(getattr(difference, part), NO_LOSS)
+                for of, difference in parts.items()
                 for part in LOST
             }
-            numbers[f"{name}.{band}.most.layer"] = Number(most["layer"])
-    return numbers
+            facts[f"{name}.{band}.most.layer"] = Number(most.layer)
+    return facts
 
 
 WORDS = {
@@ -69,7 +68,11 @@ WORDS = {
     "delta_nll": "loss, minus the intact model's (nats per token)",
     "distance": "1 − cosine of the last hidden state with the intact model's",
 }
-QUANTITIES = Quantities(read=filtered_loss, names=FILTERED_LOSS, words=WORDS)
+QUANTITIES = Quantities(
+    read=lambda measured: filtered_loss(FilteredLoss.of(measured)),
+    names=FILTERED_LOSS,
+    words=WORDS,
+)
 FIGURE = Exhibit(
     "C2 band-pass: what it costs",
     ("filtered_loss",),

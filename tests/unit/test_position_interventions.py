@@ -20,7 +20,7 @@ from posenc.measurements.position_interventions import figure as figure
 from posenc.measurements.position_interventions import measure as step
 from posenc.measurements.position_interventions import quantities as numbers
 from posenc.measurements.position_interventions.declaration import PositionInterventions
-from posenc.metrics.position_parts import PARTS, means_by_position, parts_of, sizes
+from posenc.metrics.position_parts import PARTS, Sizes, means_by_position, parts_of, sizes
 
 from . import synthetic_positions as made_up
 from .planted import distinct, expected
@@ -78,10 +78,10 @@ def test_sizes_by_hand():
     turned = np.array([[0.0, 2.0], [0.0, -2.0]])
     states = np.array([[4.0, 7.0], [-4.0, 7.0]])
     result = sizes(effect, effect, states)
-    assert result == {"position": 3.0, "offset": 1.0, "states": 4.0, "alignment": 1.0}
-    assert sizes(effect, -2 * effect, states)["alignment"] == pytest.approx(-1)
-    assert sizes(effect, turned, states)["alignment"] == pytest.approx(0)
-    assert sizes(0 * effect, effect, states)["alignment"] is None
+    assert result == Sizes(position=3.0, offset=1.0, states=4.0, alignment=1.0)
+    assert sizes(effect, -2 * effect, states).alignment == pytest.approx(-1)
+    assert sizes(effect, turned, states).alignment == pytest.approx(0)
+    assert sizes(0 * effect, effect, states).alignment is None
 
 
 # --- One block with another input -----------------------------------------------------------------
@@ -173,7 +173,7 @@ def judged(model, documents, lasts, intact) -> tuple[float | None, float]:
 @pytest.mark.parametrize("make", [gpt2, bert])
 def test_interventions_are_those_of_the_library_by_hand(make):
     model = make()
-    result = step.measure(PARAMETERS, model, text())
+    result = step.measure(PARAMETERS, model, text()).as_json()
     calibration, documents = both()
     positions = max(map(len, calibration))
     assert (result["positions"], result["tokens"]) == (positions, sum(map(len, documents)))
@@ -232,7 +232,7 @@ def test_interventions_are_those_of_the_library_by_hand(make):
 def test_at_a_decoders_first_block_the_mean_effect_is_its_table():
     """Removed: no table. Injected: intact. Permuted: the table's rows in another order."""
     model = gpt2()
-    result = step.measure(PARAMETERS, model, text())
+    result = step.measure(PARAMETERS, model, text()).as_json()
     first = result["layers"][0]
     assert first["removed"]["own"]["delta_nll"]["value"] == pytest.approx(
         result["without"]["delta_nll"]["value"], abs=1e-5
@@ -281,7 +281,7 @@ def still() -> GPT2LMHeadModel:
 
 
 def test_blocks_that_do_nothing_carry_position_and_need_none():
-    result = step.measure(PARAMETERS, still(), text())
+    result = step.measure(PARAMETERS, still(), text()).as_json()
     lost = result["without"]["distance"]["value"]
     assert lost > 1e-3
     for row in result["layers"]:
@@ -331,7 +331,7 @@ def test_position_that_one_layer_uses_is_needed_there_alone():
     ids = [np.tile(generator.permutation(16)[:PERIOD], 12).tolist() for _ in range(12)]
     given_text = SimpleNamespace(ids=ids, lengths=np.full(12, 48), path="tokens.parquet")
     parameters = PARAMETERS.model_copy(update={"documents": 6, "tokens": 48})
-    result = step.measure(parameters, copier(), given_text)
+    result = step.measure(parameters, copier(), given_text).as_json()
     assert result["nll"]["value"] < 1 and result["without"]["delta_nll"]["value"] > 0.8
     share = {
         (row.get("layer", 3), way): row[way]["own"]["share"]["value"]
@@ -365,7 +365,7 @@ def test_nothing_is_lost_of_a_table_that_is_zero():
     model = gpt2()
     with torch.no_grad():
         model.transformer.wpe.weight.zero_()
-    result = step.measure(PARAMETERS, model, text())
+    result = step.measure(PARAMETERS, model, text()).as_json()
     assert result["without"]["share"] is None
     for row in result["layers"]:
         assert row["removed"]["own"]["share"] is None and row["alignment"] is None
@@ -373,7 +373,7 @@ def test_nothing_is_lost_of_a_table_that_is_zero():
 
 
 def test_a_model_without_a_table_is_not_run():
-    result = step.measure(PARAMETERS, None, text())
+    result = step.measure(PARAMETERS, None, text()).as_json()
     assert result["status"] == "not run" and "no table" in result["reason"]
 
 
@@ -389,8 +389,8 @@ def test_too_few_documents_name_the_field():
 def test_numbers_are_those_of_their_layer():
     measurement = made_up.position_interventions("decoder", "reviews", True)
     measurement = distinct(measurement, kept={"layer", "n_layers"})
-    facts = numbers.position_interventions(measurement)
-    assert set(facts) == set(numbers.POSITION_INTERVENTIONS)
+    facts = numbers.QUANTITIES.read(measurement)
+    assert set(facts) == set(numbers.QUANTITIES.names)
     rows = {"first": measurement["layers"][0], "second": measurement["layers"][1],
             "middle": measurement["layers"][2], "last": measurement["layers"][3],
             "output": measurement["output"]}  # fmt: skip
@@ -410,7 +410,7 @@ def test_numbers_are_those_of_their_layer():
 
 
 def test_numbers_of_an_encoder_are_distances():
-    facts = numbers.position_interventions(made_up.position_interventions("m", "reviews", False))
+    facts = numbers.QUANTITIES.read(made_up.position_interventions("m", "reviews", False))
     assert facts["removed.first.delta_nll"].reason == "an encoder has no loss"
     assert facts["removed.first.share"].value == pytest.approx(1)
     assert facts["withheld.most.layer"].value == 5

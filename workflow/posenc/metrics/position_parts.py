@@ -8,6 +8,8 @@ cancels; so does what a causal mask tells of position without embeddings.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -15,6 +17,25 @@ from posenc.metrics.moments import sums_by_group
 
 PARTS = ("own", "permuted", "offset")
 """Of the mean effect: each position's own; another's, by one permutation; the mean over all."""
+
+
+class Sizes(NamedTuple):
+    """How large a mean effect is beside hidden states, and whether it is the first block's.
+
+    Attributes
+    ----------
+    position, offset, states
+        Lengths, root mean square: of the effect less its mean over positions, of this mean, and
+        of states less theirs over tokens.
+    alignment
+        Cosine of the two effects as one vector each, both less their means: 1 where P is carried
+        unchanged. None where either has none.
+    """
+
+    position: float
+    offset: float
+    states: float
+    alignment: float | None
 
 
 def means_by_position(values: ArrayLike, position: ArrayLike) -> NDArray[np.float64]:
@@ -61,7 +82,7 @@ def parts_of(effect: ArrayLike, order: ArrayLike) -> dict[str, NDArray[np.float6
     return dict(zip(PARTS, (effect, effect[np.asarray(order)], mean), strict=True))
 
 
-def sizes(effect: ArrayLike, first: ArrayLike, states: ArrayLike) -> dict[str, float | None]:
+def sizes(effect: ArrayLike, first: ArrayLike, states: ArrayLike) -> Sizes:
     """How large the mean effect is beside hidden states, and whether it is the first block's.
 
     Parameters
@@ -70,22 +91,13 @@ def sizes(effect: ArrayLike, first: ArrayLike, states: ArrayLike) -> dict[str, f
         [n, d_model]: at the input of a block, and of the first one.
     states
         [tokens, d_model]: of the intact model, at the input of the block.
-
-    Returns
-    -------
-    ``position``, ``offset``, ``states``
-        Lengths, root mean square: of the effect less its mean over positions, of this mean, and
-        of states less theirs over tokens.
-    ``alignment``
-        Cosine of the two effects as one vector each, both less their means: 1 where P is carried
-        unchanged. None where either has none.
     """
     effect, first, states = (np.asarray(vectors, np.float64) for vectors in (effect, first, states))
     a, b, x = (vectors - vectors.mean(axis=0) for vectors in (effect, first, states))
     norms = np.sqrt((a * a).sum() * (b * b).sum())
-    return {
-        "position": float(np.sqrt((a * a).sum(axis=1).mean())),
-        "offset": float(np.linalg.norm(effect.mean(axis=0))),
-        "states": float(np.sqrt((x * x).sum(axis=1).mean())),
-        "alignment": float((a * b).sum() / norms) if norms > 0 else None,
-    }
+    return Sizes(
+        position=float(np.sqrt((a * a).sum(axis=1).mean())),
+        offset=float(np.linalg.norm(effect.mean(axis=0))),
+        states=float(np.sqrt((x * x).sum(axis=1).mean())),
+        alignment=float((a * b).sum() / norms) if norms > 0 else None,
+    )

@@ -34,27 +34,28 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from posenc.artifacts.command import run
+from posenc.artifacts.results import Interval, NotMeasured
 from posenc.conditions.positions import ROTATION
 from posenc.measurements.filtered_loss.declaration import FEWEST
 from posenc.measurements.filtered_loss.measure import BATCH_TOKENS, RESULTS, effects
 from posenc.measurements.frame import bootstrap, not_run
 from posenc.measurements.of_models import halves, of_tokens
-from posenc.metrics.position_parts import PARTS, means_by_position, parts_of, sizes
+from posenc.measurements.position_interventions import result
+from posenc.measurements.position_interventions.declaration import (
+    MEASUREMENT,
+    SHARED,
+    PositionInterventions,
+)
+from posenc.metrics.position_parts import PARTS, Sizes, means_by_position, parts_of, sizes
 from posenc.metrics.recovery import PairedMeans, is_lost
 from posenc.tokens.packing import packs_of, positions_of
 from posenc.tokens.tokenized import Tokens
 
 if TYPE_CHECKING:
     from torch import Tensor
-from posenc.measurements.position_interventions.declaration import (
-    MEASUREMENT,
-    SHARED,
-    PositionInterventions,
-)
 
 Floats = NDArray[np.float64]
 WAYS = ("removed", "injected", "withheld")
-CONTROLS = PARTS[1:]
 INTACT, WITHOUT = 0, 1
 """Columns of the two models, beside those of interventions."""
 
@@ -94,7 +95,9 @@ class Vectors(NamedTuple):
     returned: Tensor | None
 
 
-def measure(parameters: PositionInterventions, network: Any, text: Tokens) -> dict[str, Any]:
+def measure(
+    parameters: PositionInterventions, network: Any, text: Tokens
+) -> result.PositionInterventions | NotMeasured:
     """Estimate the mean part of position on drawn documents, and intervene on as many others."""
     if network is None:
         return not_run("positions turn queries and keys: no table adds to states", parameters)
@@ -113,16 +116,8 @@ def measure(parameters: PositionInterventions, network: Any, text: Tokens) -> di
                 sums[pack.documents, column] = document_sums
                 progress.update(len(last))
     lengths = np.array([len(ids) for ids in documents])  # [documents]
-    return {
-        "is_causal": causal,
-        "n_layers": n_layers,
-        "documents": len(documents),
-        "tokens": int(lengths.sum()),
-        "positions": len(vectors[0][PARTS[0]].taken),
-        "calibration": len(calibration),
-        "confidence": parameters.confidence,
-        **results(parameters, sums, lengths, measures, causal),
-    }
+    positions = len(vectors[0][PARTS[0]].taken)
+    return results(parameters, sums, lengths, positions, len(calibration), measures, causal)
 
 
 def interventions(n_layers: int) -> list[tuple[int, str, str]]:
@@ -173,7 +168,7 @@ def packs(network: Any, documents: list[list[int]]) -> Iterator[Pack]:
 
 def learn(
     network: Any, learned: list[Pack], seed: int
-) -> tuple[list[dict[str, Vectors]], list[dict[str, float | None]]]:
+) -> tuple[list[dict[str, Vectors]], list[Sizes]]:
     """Of each layer, vectors by ``PARTS``, and :func:`posenc.metrics.position_parts.sizes`."""
     import torch
 
@@ -235,9 +230,11 @@ def results(
     parameters: PositionInterventions,
     sums: Floats,  # [documents, 2 + interventions, results]
     lengths: NDArray[np.int64],  # [documents]
-    measures: list[dict[str, float | None]],
+    positions: int,
+    calibration: int,
+    measures: list[Sizes],
     causal: bool,
-) -> dict[str, Any]:
+) -> result.PositionInterventions:
     """What each intervention costs, beside its controls and beyond them, by layer."""
     # Of a document's tokens all but the first are predicted.
     nll = PairedMeans(sums[..., 0], lengths - 1, **bootstrap(parameters))
@@ -249,31 +246,47 @@ def results(
         intervention: 2 + number for number, intervention in enumerate(interventions(n_layers))
     }
 
-    def difference(column: int, other: int = INTACT) -> dict[str, Any]:
-        of_lost = judged.of(share, column, other, INTACT, WITHOUT).as_json() if has_lost else None
-        return {
-            "delta_nll": nll.of(np.subtract, column, other).as_json() if causal else None,
-            "distance": distance.of(np.subtract, column, other).as_json(),
-            "share": of_lost,
-        }
+    def difference(column: int, other: int = INTACT) -> result.Difference:
+        of_lost = judged.of(share, column, other, INTACT, WITHOUT) if has_lost else None
+        return result.Difference(
+            delta_nll=Interval.of(nll.of(np.subtract, column, other)) if causal else None,
+            distance=Interval.of(distance.of(np.subtract, column, other)),
+            share=Interval.of(of_lost) if of_lost is not None else None,
+        )
 
-    def costs(layer: int, way: str) -> dict[str, Any]:
-        own, *controls = (columns[layer, way, part] for part in PARTS)
-        differences = {"own": difference(own)}
-        for name, column in zip(CONTROLS, controls, strict=True):
-            differences[name] = difference(column)
-            differences[f"beyond_{name}"] = difference(own, column)
-        return differences
+    def costs(layer: int, way: str) -> result.Costs:
+        own, permuted, offset = (columns[layer, way, part] for part in PARTS)
+        return result.Costs(
+            own=difference(own),
+            permuted=difference(permuted),
+            beyond_permuted=difference(own, permuted),
+            offset=difference(offset),
+            beyond_offset=difference(own, offset),
+        )
 
-    return {
-        "nll": nll.of(lambda own: own, INTACT).as_json() if causal else None,
-        "without": difference(WITHOUT),
-        "layers": [
-            {"layer": layer, **measures[layer], **{way: costs(layer, way) for way in WAYS}}
+    def output(layer: int) -> result.Output:
+        return result.Output(
+            **measures[layer]._asdict(),
+            removed=costs(layer, "removed"),
+            injected=costs(layer, "injected"),
+        )
+
+    return result.PositionInterventions(
+        is_causal=causal,
+        n_layers=n_layers,
+        documents=len(lengths),
+        tokens=int(lengths.sum()),
+        positions=positions,
+        calibration=calibration,
+        confidence=parameters.confidence,
+        nll=Interval.of(nll.of(lambda own: own, INTACT)) if causal else None,
+        without=difference(WITHOUT),
+        layers=[
+            result.Layer(layer=layer, **dict(output(layer)), withheld=costs(layer, "withheld"))
             for layer in range(n_layers)
         ],
-        "output": {**measures[-1], **{way: costs(n_layers, way) for way in WAYS[:2]}},
-    }
+        output=output(n_layers),
+    )
 
 
 def share(own: Floats, other: Floats, intact: Floats, without: Floats) -> Floats:

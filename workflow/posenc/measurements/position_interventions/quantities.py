@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from posenc.artifacts.numbers import Entry, Number, Quantities, estimate
+from posenc.artifacts.numbers import Facts, Number, Quantities
+from posenc.artifacts.printing import Printed, number
 from posenc.drawing.exhibit import Exhibit
-from posenc.measurements.filtered_loss.quantities import LOST
+from posenc.measurements.filtered_loss.quantities import LOST, NO_LOSS
+from posenc.measurements.position_interventions.result import (
+    Costs,
+    Layer,
+    PositionInterventions,
+)
 
 INTERVENED = ("removed", "injected", "withheld")
 DEPTHS = ("first", "second", "middle", "last")
+NO_SHARE = Printed(absent="nothing is lost without positions")
+NO_ALIGNMENT = Printed(absent="positions add nothing there")
 INTERVENTION = (
     *LOST,
     "share",
@@ -25,35 +30,41 @@ POSITION_INTERVENTIONS = (
 )  # fmt: skip
 
 
-def position_interventions(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+def position_interventions(result: PositionInterventions) -> Facts:
     """Cost of taking position from the input of four layers and the last states, or adding it.
 
     ``size`` is the length of position's mean part over that of the states, both less their means.
     """
-    no_loss, no_share = "an encoder has no loss", "nothing is lost without positions"
-    layers = measurement["layers"]
+    layers = result.layers
     places = (0, min(1, len(layers) - 1), len(layers) // 2, len(layers) - 1)
     rows = {depth: layers[place] for depth, place in zip(DEPTHS, places, strict=True)}
-    names = ("documents", "tokens", "positions")
-    facts: dict[str, Entry] = {name: Number(measurement[name]) for name in names}
-    facts |= {f"without.{part}": estimate(measurement["without"][part], no_loss) for part in LOST}
+    facts: Facts = {
+        "documents": Number(result.documents),
+        "tokens": Number(result.tokens),
+        "positions": Number(result.positions),
+    }
+    facts |= {f"without.{part}": number(getattr(result.without, part), NO_LOSS) for part in LOST}
 
-    def costs(key: str, entry: Mapping[str, Any]) -> None:
+    def write(key: str, costs: Costs) -> None:
         for part in INTERVENTION:
             *of, name = part.split(".")
-            value = entry[of[0] if of else "own"][name]
-            facts[f"{key}.{part}"] = estimate(value, no_share if name == "share" else no_loss)
+            difference = getattr(costs, of[0] if of else "own")
+            how = NO_SHARE if name == "share" else NO_LOSS
+            facts[f"{key}.{part}"] = number(getattr(difference, name), how)
 
-    for depth, row in {**rows, "output": measurement["output"]}.items():
-        facts[f"{depth}.size"] = Number(row["position"] / row["states"])
-        facts[f"{depth}.alignment"] = estimate(row["alignment"], "positions add nothing there")
-        for way in INTERVENED:
-            if way in row:
-                costs(f"{way}.{depth}", row[way])
-    judged = "delta_nll" if measurement["is_causal"] else "distance"
-    most = max(layers, key=lambda row: row["withheld"]["own"][judged]["value"])
-    facts["withheld.most.layer"] = Number(most["layer"])
-    costs("withheld.most", most["withheld"])
+    def cost(layer: Layer) -> float:
+        return (layer.withheld.own.delta_nll or layer.withheld.own.distance).value
+
+    for depth, row in {**rows, "output": result.output}.items():
+        facts[f"{depth}.size"] = Number(row.position / row.states)
+        facts[f"{depth}.alignment"] = number(row.alignment, NO_ALIGNMENT)
+        write(f"removed.{depth}", row.removed)
+        write(f"injected.{depth}", row.injected)
+        if isinstance(row, Layer):
+            write(f"withheld.{depth}", row.withheld)
+    most = max(layers, key=cost)
+    facts["withheld.most.layer"] = Number(most.layer)
+    write("withheld.most", most.withheld)
     return facts
 
 
@@ -82,7 +93,11 @@ WORDS = {
     "delta_nll": "loss, minus the intact model's (nats per token)",
     "distance": "1 − cosine of the last hidden state with the intact model's",
 }
-QUANTITIES = Quantities(read=position_interventions, names=POSITION_INTERVENTIONS, words=WORDS)
+QUANTITIES = Quantities(
+    read=lambda measured: position_interventions(PositionInterventions.of(measured)),
+    names=POSITION_INTERVENTIONS,
+    words=WORDS,
+)
 FIGURE = Exhibit(
     "C5 where position is needed",
     ("position_interventions",),

@@ -202,7 +202,7 @@ def text(lengths: tuple[int, ...] = (12, 9, 14, 2)) -> SimpleNamespace:
 
 
 def test_a_measurement_is_a_loop_over_queries(model):
-    result = step.measure(PARAMETERS, model, text())
+    result = step.measure(PARAMETERS, model, text()).as_json()
     causal = result["is_causal"]
     expected = {"keys": [], "others": [], "first": [], "largest": []}
     for ids in [ids[:12] for ids in text().ids if len(ids) > 2]:
@@ -227,7 +227,7 @@ def test_a_measurement_is_a_loop_over_queries(model):
 
 
 def test_queries_are_grouped_by_the_octave_of_the_keys_that_they_see():
-    result = step.measure(PARAMETERS, gpt2(), text((12, 9, 14)))
+    result = step.measure(PARAMETERS, gpt2(), text((12, 9, 14))).as_json()
     assert [row["from"] for row in result["lengths"]] == [3, 4, 8]
     # 4, 5, 6 and 7 keys, once a document.
     assert result["lengths"][1]["seen"] == pytest.approx((4 * 5 * 6 * 7) ** 0.25)
@@ -236,9 +236,8 @@ def test_queries_are_grouped_by_the_octave_of_the_keys_that_they_see():
 
 def test_an_encoder_is_measured_on_texts_that_are_cut():
     model, ids = bert(), text((12, 9, 14)).ids
-    rows = {
-        row["from"]: row for row in step.measure(PARAMETERS, model, text((12, 9, 14)))["lengths"]
-    }
+    result = step.measure(PARAMETERS, model, text((12, 9, 14))).as_json()
+    rows = {row["from"]: row for row in result["lengths"]}
     assert list(rows) == [4, 8] and rows[8]["seen"] == pytest.approx(8)
     # [documents][n_layers, n_heads, 8, 8]
     own = [patterns_of(model, document[:8]) for document in ids]
@@ -259,17 +258,17 @@ def test_growth_is_the_exponent_of_patterns_that_were_made_so(exponent):
     logs = queries * np.log(2.0) * (np.arange(step.OCTAVES) + 0.5)  # [documents, OCTAVES]
     of_heads = np.zeros((6, step.OCTAVES, 2, 2, len(PARTS)))
     of_heads[..., 0] = exponent * logs[..., None, None]
-    result = step.length_results(PARAMETERS, queries, logs, of_heads)
-    assert [row["from"] for row in result["lengths"]] == [3, 4, 8, 16, 32, 64, 256]
-    assert [row["documents"] for row in result["lengths"]] == [6] * 6 + [3]
-    assert [*result["growth"].values()] == pytest.approx([exponent] * 3, abs=1e-9)
+    lengths, growth = step.length_results(PARAMETERS, queries, logs, of_heads)
+    assert [row.least for row in lengths] == [3, 4, 8, 16, 32, 64, 256]
+    assert [row.documents for row in lengths] == [6] * 6 + [3]
+    assert growth.numbers == pytest.approx([exponent] * 3, abs=1e-9)
     only = np.where(np.arange(step.OCTAVES) == 4, queries, 0)
-    assert step.length_results(PARAMETERS, only, logs, of_heads)["growth"] is None
+    assert step.length_results(PARAMETERS, only, logs, of_heads)[1] is None
 
 
 def test_losses_and_cosines_are_those_of_the_states_read():
     model = gpt2()
-    result = step.measure(PARAMETERS, model, text((12, 9, 14)))
+    result = step.measure(PARAMETERS, model, text((12, 9, 14))).as_json()
     entries = {(entry["choice"], entry["keys"]): entry for entry in result["reading"]}
     assert set(entries) == {("every", None), *((way, keys) for way in CHOICES for keys in (1, 4))}
     with torch.inference_mode():
@@ -290,7 +289,7 @@ def test_losses_and_cosines_are_those_of_the_states_read():
 
 
 def test_an_encoder_has_no_loss():
-    result = step.measure(PARAMETERS, bert(), text())
+    result = step.measure(PARAMETERS, bert(), text()).as_json()
     assert {entry["nll"] for entry in result["reading"]} == {None}
     assert {entry["delta_nll"] for entry in result["reading"]} == {None}
 
@@ -304,11 +303,11 @@ def test_numbers_of_the_ways_to_read():
     measurement = made_up.effective_keys("decoder", "reviews", True)
     measurement["layers"][2]["keys"] = made_up.estimate(2.0)
     measurement["layers"][1]["keys"] = made_up.estimate(31.0)
-    quantities = numbers.effective_keys(measurement)
+    quantities = numbers.QUANTITIES.read(measurement)
     ends = {f"{way}.{part}" for way in numbers.READ for part in numbers.COST}
     ways = {f"{choice}.{keys}" for choice in CHOICES for keys in (1, 4, 16)}
     read = {f"{way}.{part}" for way in ways for part in numbers.COST}
-    assert set(quantities) == set(numbers.EFFECTIVE_KEYS) - ends | read
+    assert set(quantities) == set(numbers.QUANTITIES.names) - ends | read
     assert quantities["seen"].value == 40
     assert (quantities["fewest"].value, quantities["fewest.layer"].value) == (2.0, 2)
     assert (quantities["most"].value, quantities["most.layer"].value) == (31.0, 1)
@@ -318,10 +317,10 @@ def test_numbers_of_the_ways_to_read():
     )
     assert quantities["seen_128.keys"].reason == "documents are too short"
     assert quantities["random.16.cosine"].value == pytest.approx(1 - 3 / 16 / 4)
-    encoder = numbers.effective_keys(made_up.effective_keys("minilm", "reviews", False))
+    encoder = numbers.QUANTITIES.read(made_up.effective_keys("minilm", "reviews", False))
     assert encoder["nearest.1.delta_nll"].reason == "an encoder has no loss"
     measurement["reading"] = measurement["reading"][:1]
-    assert not any(key.startswith("nearest") for key in numbers.effective_keys(measurement))
+    assert not any(key.startswith("nearest") for key in numbers.QUANTITIES.read(measurement))
 
 
 @pytest.mark.parametrize("is_decoder", [True, False])

@@ -11,13 +11,15 @@ uniform ones read all (growth 1).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
 from posenc.artifacts.command import run
+from posenc.artifacts.results import Interval
+from posenc.measurements.effective_keys import result
 from posenc.measurements.effective_keys.declaration import FEWEST, MEASUREMENT, EffectiveKeys
 from posenc.measurements.frame import bootstrap
 from posenc.measurements.of_models import beginnings, of_tokens
@@ -37,7 +39,7 @@ EVERY = "every"
 """In place of a choice: all keys that a query sees are read."""
 
 
-def measure(parameters: EffectiveKeys, network: Any, text: Tokens) -> dict[str, Any]:
+def measure(parameters: EffectiveKeys, network: Any, text: Tokens) -> result.EffectiveKeys:
     """Read the patterns of drawn documents, and run these once for each way to keep a few keys."""
     from posenc.capture.parts import is_decoder
     from posenc.capture.reading import CHOICES, Reading, states_reading
@@ -68,17 +70,27 @@ def measure(parameters: EffectiveKeys, network: Any, text: Tokens) -> dict[str, 
         effects.append([effect(network, ids, last, intact, causal) for last in lasts])
     queries, logs, of_heads = (np.stack(arrays) for arrays in zip(*sums, strict=True))
     by_length = [np.stack(arrays) for arrays in zip(*lengths, strict=True)]
-    return {
-        "is_causal": causal,
-        "n_layers": of_heads.shape[2],
-        "n_heads": of_heads.shape[3],
-        "documents": len(documents),
-        "tokens": int(queries.sum()),
-        "confidence": parameters.confidence,
-        **pattern_results(parameters, queries, logs, of_heads),
-        **length_results(parameters, *by_length),
-        "reading": reading_results(parameters, ways, documents, np.array(effects), causal),
-    }
+    together, layers = pattern_results(parameters, queries, of_heads)
+    rows, growth = length_results(parameters, *by_length)
+    return result.EffectiveKeys(
+        is_causal=causal,
+        n_layers=of_heads.shape[2],
+        n_heads=of_heads.shape[3],
+        documents=len(documents),
+        tokens=int(queries.sum()),
+        confidence=parameters.confidence,
+        seen=geometric_mean(logs, queries),
+        **together,
+        layers=layers,
+        lengths=rows,
+        growth=growth,
+        reading=reading_results(parameters, ways, documents, np.array(effects), causal),
+    )
+
+
+def geometric_mean(logs: Floats, counts: Floats) -> float:
+    """Of numbers, by sums of their logs and how many they are, of any shape."""
+    return float(np.exp(logs.sum() / counts.sum()))
 
 
 def octaves(seen: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -142,9 +154,7 @@ def effect(
     return float(nll), float(token_cosines(last.numpy(), intact.numpy()).sum())
 
 
-def means_of(
-    parameters: EffectiveKeys, sums: Floats, counts: Floats
-) -> list[dict[str, dict[str, float]]]:
+def means_of(parameters: EffectiveKeys, sums: Floats, counts: Floats) -> list[dict[str, Interval]]:
     """Means over the queries of documents, with their intervals.
 
     Means of entropies are taken before exp, so that a number of keys is a geometric mean.
@@ -158,7 +168,7 @@ def means_of(
 
     Returns
     -------
-    k results.
+    k results, by ``NAMES``.
     """
 
     def statistic(totals: Floats, number: Floats) -> Floats:  # [resamples, k * parts]
@@ -166,23 +176,22 @@ def means_of(
         mean[..., :2] = np.exp(mean[..., :2])  # entropies
         return mean.reshape(len(mean), -1)
 
-    estimates = sums_bootstrap([sums, counts], statistic, **bootstrap(parameters))
-    means = cast("list[dict[str, float]]", estimates.as_json())
+    means = Interval.each(sums_bootstrap([sums, counts], statistic, **bootstrap(parameters)))
     rows = [means[start : start + len(PARTS)] for start in range(0, len(means), len(PARTS))]
     return [dict(zip(NAMES, row, strict=True)) for row in rows]
 
 
 def pattern_results(
-    parameters: EffectiveKeys, queries: Floats, logs: Floats, of_heads: Floats
-) -> dict[str, Any]:
+    parameters: EffectiveKeys, queries: Floats, of_heads: Floats
+) -> tuple[dict[str, Interval], list[result.Layer]]:
     """Numbers of keys, of all heads, and by layer and head.
 
     Parameters
     ----------
     parameters
         Of the measurement.
-    queries, logs
-        [documents, OCTAVES]: queries, and sums of the log of how many keys they see.
+    queries
+        [documents, OCTAVES]: how many there are.
     of_heads
         [documents, OCTAVES, n_layers, n_heads, parts]: sums over queries.
     """
@@ -192,46 +201,49 @@ def pattern_results(
     (together,) = means_of(parameters, whole.mean(axis=(1, 2))[:, None], count)
     layers = means_of(parameters, whole.mean(axis=2), count)
     heads = means_of(parameters, whole.reshape(len(whole), n_layers * n_heads, -1), count)
-    return {
-        "seen": float(np.exp(logs.sum() / queries.sum())),
-        **together,
-        "layers": [
-            {"layer": layer, **means, "heads": heads[layer * n_heads : (layer + 1) * n_heads]}
-            for layer, means in enumerate(layers)
-        ],
-    }
+    keys = [result.Keys(**means) for means in heads]
+    return together, [
+        result.Layer(layer=layer, **means, heads=keys[layer * n_heads : (layer + 1) * n_heads])
+        for layer, means in enumerate(layers)
+    ]
 
 
 def length_results(
     parameters: EffectiveKeys, queries: Floats, logs: Floats, of_heads: Floats
-) -> dict[str, Any]:
+) -> tuple[list[result.Length], Interval | None]:
     """Numbers of keys by how many keys a query sees, and how they grow.
 
     Parameters
     ----------
-    parameters, queries, logs, of_heads
-        As in :func:`pattern_results`.
+    parameters
+        Of the measurement.
+    queries, logs
+        [documents, OCTAVES]: queries, and sums of the log of how many keys they see.
+    of_heads
+        [documents, OCTAVES, n_layers, n_heads, parts]: sums over queries.
 
     Returns
     -------
-    dict
-        ``lengths``: one entry per octave that half of the documents reach, of those that do.
-        ``growth``: the slope of the log of the keys that are read on that of the keys that are
-        seen, by least squares over these octaves; None where there are fewer than two.
+    lengths
+        One per octave that half of the documents reach, of those that do.
+    growth
+        The slope of the log of the keys that are read on that of the keys that are seen, by least
+        squares over these octaves; None where there are fewer than two.
     """
     reached = queries > 0  # [documents, OCTAVES]
     there = np.flatnonzero(reached.sum(axis=0) >= max(2, len(reached) / 2))  # octaves
     sums = of_heads.mean(axis=(2, 3))  # [documents, OCTAVES, parts]
 
-    def row(octave: int) -> dict[str, Any]:
+    def row(octave: int) -> result.Length:
         its = reached[:, octave]  # [documents]
         number = queries[its, octave]  # [documents that reach it]
-        return {
-            "from": max(2**octave, FEWEST),
-            "documents": int(its.sum()),
-            "seen": float(np.exp(logs[its, octave].sum() / number.sum())),
-            **means_of(parameters, sums[its, octave][:, None], number)[0],
-        }
+        (means,) = means_of(parameters, sums[its, octave][:, None], number)
+        return result.Length(
+            least=max(2**octave, FEWEST),
+            documents=int(its.sum()),
+            seen=geometric_mean(logs[its, octave], number),
+            **means,
+        )
 
     def slope(entropies: Floats, seen: Floats, number: Floats) -> Floats:  # [resamples]
         # A resample may lack an octave that only some documents reach.
@@ -242,8 +254,10 @@ def length_results(
 
     parts_of = [sums[:, there, 0], logs[:, there], queries[:, there]]  # [documents, octaves] each
     options = bootstrap(parameters)
-    growth = sums_bootstrap(parts_of, slope, **options).as_json() if len(there) > 1 else None
-    return {"lengths": [row(int(octave)) for octave in there], "growth": growth}
+    growth = None
+    if len(there) > 1:
+        growth = Interval.of(sums_bootstrap(parts_of, slope, **options))
+    return [row(int(octave)) for octave in there], growth
 
 
 def reading_results(
@@ -252,7 +266,7 @@ def reading_results(
     documents: list[list[int]],
     effects: Floats,
     causal: bool,
-) -> list[dict[str, Any]]:
+) -> list[result.Reading]:
     """One entry per way to read a few keys, all on the same resampled documents.
 
     Parameters
@@ -269,14 +283,17 @@ def reading_results(
     # All tokens of a document but the first are predicted.
     nll = PairedMeans(effects[..., 0], tokens - 1, **options)
     cosine = PairedMeans(effects[..., 1], tokens, **options)
-    entries = []
-    for column, (choice, keys) in enumerate([(EVERY, None), *ways]):
-        entry: dict[str, Any] = {"choice": choice, "keys": keys, "nll": None, "delta_nll": None}
-        if causal:
-            entry["nll"] = nll.of(lambda own: own, column).as_json()
-            entry["delta_nll"] = nll.of(np.subtract, column, 0).as_json()
-        entries.append({**entry, "cosine": cosine.of(lambda own: own, column).as_json()})
-    return entries
+
+    def reading(column: int, choice: str, keys: int | None) -> result.Reading:
+        return result.Reading(
+            choice=choice,
+            keys=keys,
+            nll=Interval.of(nll.of(lambda own: own, column)) if causal else None,
+            delta_nll=Interval.of(nll.of(np.subtract, column, 0)) if causal else None,
+            cosine=Interval.of(cosine.of(lambda own: own, column)),
+        )
+
+    return [reading(column, *way) for column, way in enumerate([(EVERY, None), *ways])]
 
 
 main = of_tokens(MEASUREMENT, measure)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from posenc.artifacts.numbers import ENDS, Facts, Number, Quantities, estimate
+from posenc.artifacts.numbers import ENDS, Facts, Number
+from posenc.artifacts.printing import Fields, Printed, number, quantities
 from posenc.drawing.exhibit import Exhibit
+from posenc.measurements.effective_keys.result import EffectiveKeys
 
 READ = tuple(f"{choice}.{end}" for choice in ("strongest", "nearest", "first_nearest", "random")
              for end in ENDS)  # fmt: skip
@@ -14,50 +13,48 @@ READ = tuple(f"{choice}.{end}" for choice in ("strongest", "nearest", "first_nea
 COST = ("delta_nll", "cosine")
 LENGTHS = (4, 16, 64, 128)
 """Keys that a query sees at least, up to twice as many: those that documents report."""
-EFFECTIVE_KEYS = (
-    "seen", "keys", "others", "first", "largest", "fewest", "fewest.layer", "most", "most.layer",
-    "growth", *(f"seen_{length}.{part}" for length in LENGTHS for part in ("keys", "others")),
+TOO_SHORT = Printed(absent="documents are too short")
+NO_LOSS = Printed(absent="an encoder has no loss")
+PRINTED: Fields = {
+    "seen": Printed("keys that a query sees, geometric mean"),
+    "keys": Printed("effective keys"),
+    "others": Printed("effective keys without the first key"),
+    "first": Printed("weight of the first key"),
+    "largest": Printed("largest weight"),
+    "growth": Printed(
+        "growth: slope of log effective keys on log keys seen", absent=TOO_SHORT.absent
+    ),
+}
+DERIVED = (
+    "fewest", "fewest.layer", "most", "most.layer",
+    *(f"seen_{length}.{part}" for length in LENGTHS for part in ("keys", "others")),
     *(f"{way}.{part}" for way in READ for part in COST),
 )  # fmt: skip
 
 
-def effective_keys(measurement: Mapping[str, Any]) -> Facts:
+def derived(result: EffectiveKeys) -> Facts:
     """How many keys are read, by layer and length, and what reading a few costs."""
-    numbers: Facts = {"seen": Number(measurement["seen"])}
-    numbers |= {
-        name: estimate(measurement[name]) for name in ("keys", "others", "first", "largest")
-    }
+    facts: Facts = {}
     for name, of in (("fewest", min), ("most", max)):
-        layer = of(measurement["layers"], key=lambda row: row["keys"]["value"])
-        numbers[name], numbers[f"{name}.layer"] = estimate(layer["keys"]), Number(layer["layer"])
-    numbers["growth"] = estimate(measurement["growth"], "documents are too short")
-    lengths = {row["from"]: row for row in measurement["lengths"]}
+        layer = of(result.layers, key=lambda row: row.keys.value)
+        facts[name], facts[f"{name}.layer"] = number(layer.keys), Number(layer.layer)
+    lengths = {row.least: row for row in result.lengths}
     for length in LENGTHS:  # which others there are depends on the length of documents
-        row = lengths.get(length, {"keys": None, "others": None})
-        for part in ("keys", "others"):
-            numbers[f"seen_{length}.{part}"] = estimate(row[part], "documents are too short")
-    ways = {
-        f"{entry['choice']}.{entry['keys']}": entry
-        for entry in measurement["reading"]
-        if entry["keys"] is not None
-    }
-    for way, entry in ways.items():
-        numbers |= {
-            f"{way}.{part}": estimate(entry[part], "an encoder has no loss") for part in COST
-        }
-    return numbers
+        row = lengths.get(length)
+        facts[f"seen_{length}.keys"] = number(row and row.keys, TOO_SHORT)
+        facts[f"seen_{length}.others"] = number(row and row.others, TOO_SHORT)
+    for reading in result.reading:
+        if reading.keys is not None:
+            way = f"{reading.choice}.{reading.keys}"
+            facts[f"{way}.delta_nll"] = number(reading.delta_nll, NO_LOSS)
+            facts[f"{way}.cosine"] = number(reading.cosine)
+    return facts
 
 
 WORDS = {
-    "seen": "keys that a query sees, geometric mean",
-    "keys": "effective keys",
-    "others": "effective keys without the first key",
-    "first": "weight of the first key",
-    "largest": "largest weight",
     "fewest": "effective keys of the layer with the fewest",
     "most": "effective keys of the layer with the most",
     "layer": "which layer",
-    "growth": "growth: slope of log effective keys on log keys seen",
     "seen_": "queries that see {} keys, up to twice as many",
     "strongest": "strongest keys alone",
     "nearest": "nearest keys alone",
@@ -66,7 +63,7 @@ WORDS = {
     "delta_nll": "loss, minus the intact model's (nats per token)",
     "cosine": "cosine of the last hidden state with the intact model's",
 }
-QUANTITIES = Quantities(read=effective_keys, names=EFFECTIVE_KEYS, words=WORDS)
+QUANTITIES = quantities(EffectiveKeys, PRINTED, derived, DERIVED, WORDS)
 FIGURE = Exhibit(
     "E1 and E2: how many keys attention reads",
     ("effective_keys",),

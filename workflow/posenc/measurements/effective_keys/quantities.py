@@ -41,8 +41,8 @@ def derived(result: EffectiveKeys) -> Facts:
     lengths = {row.least: row for row in result.lengths}
     for length in LENGTHS:  # which others there are depends on the length of documents
         row = lengths.get(length)
-        facts[f"seen_{length}.keys"] = number(row and row.keys, TOO_SHORT)
-        facts[f"seen_{length}.others"] = number(row and row.others, TOO_SHORT)
+        facts[f"seen_{length}.keys"] = number(row.keys if row else None, TOO_SHORT)
+        facts[f"seen_{length}.others"] = number(row.others if row else None, TOO_SHORT)
     for reading in result.reading:
         if reading.keys is not None:
             way = f"{reading.choice}.{reading.keys}"

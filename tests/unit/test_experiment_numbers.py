@@ -259,7 +259,7 @@ def test_a_table_without_what_the_text_speaks_of_has_the_last_of_what_there_is()
     ):
         for place, mixture in enumerate(mixtures):
             mixture["weight"] = 0.1 + place / 100
-    quantities = superposition_quantities.superposition(measurement)
+    quantities = superposition_quantities.QUANTITIES.read(measurement)
     assert quantities["difference.outputs"] == expected(
         measurement["differences"][-1]["outputs"], PERCENT
     )

@@ -114,8 +114,8 @@ def test_the_control_is_at_chance_and_finds_a_partner_that_is_there():
         scores = logits[first] + partner * logits[second]
         recall = found_among_two(scores, labels[first], labels[second])
         test = absent_partner(int(recall.both.sum()), int(recall.first.sum()), 10)
-        assert test["expected"] == pytest.approx(1 / 9)
-        assert (test["p_value"] < 1e-9) == (partner > 0)
+        assert test.expected == pytest.approx(1 / 9)
+        assert (test.p_value < 1e-9) == (partner > 0)
     with pytest.raises(ValueError, match="cannot be tested"):
         absent_partner(0, 0, 10)
 

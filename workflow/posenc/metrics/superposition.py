@@ -206,7 +206,27 @@ def distinct_rows(
     return first, second
 
 
-def absent_partner(both: int, first: int, choices: int) -> dict[str, float]:
+class AbsentPartner(NamedTuple):
+    """Recall where the second was not mixed in, and the exact binomial test of it.
+
+    Attributes
+    ----------
+    both, first
+        Pairs of which both, and of which the first was found.
+    share, expected
+        ``both`` over ``first``, and what guessing gives.
+    p_value
+        Two-sided.
+    """
+
+    both: int
+    first: int
+    share: float
+    expected: float
+    p_value: float
+
+
+def absent_partner(both: int, first: int, choices: int) -> AbsentPartner:
     """The control: recall of both where the second was not mixed in.
 
     With :func:`pairs_of_classes` the class of the second is uniform over those that the first is
@@ -220,22 +240,18 @@ def absent_partner(both: int, first: int, choices: int) -> dict[str, float]:
     choices
         k, the classes.
 
-    Returns
-    -------
-    ``both``, ``first``, ``share``, ``expected`` and ``p_value`` of the exact binomial test.
+    Raises
+    ------
+    ValueError
+        If the first was found in no pair, or in fewer than both.
     """
     from scipy.stats import binomtest
 
     if not 0 <= both <= first or first == 0:
         raise ValueError(f"{both} of {first} pairs with the first found cannot be tested")
     expected = chance(choices)["other"]
-    return {
-        "both": both,
-        "first": first,
-        "share": both / first,
-        "expected": expected,
-        "p_value": float(binomtest(both, first, expected).pvalue),
-    }
+    test = binomtest(both, first, expected)
+    return AbsentPartner(both, first, both / first, expected, float(test.pvalue))
 
 
 def recall_by_dimensions(

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from posenc.artifacts.numbers import FLOAT64, Facts, Number, Quantities
+from posenc.artifacts.printing import Printed, number
+from posenc.experiments.superposition.result import Superposition
+from posenc.measurements.embedding_sums.quantities import at_half
 
-from posenc.artifacts.numbers import FLOAT64, Facts, Number, Quantities, entry_at, estimate, percent
-from posenc.measurements.embedding_sums.quantities import HALF
+SHARE = Printed(percent=True)
+GAP = Printed(rounding=FLOAT64)
 
 
-def superposition(measurement: Mapping[str, Any]) -> Facts:
+def superposition(result: Superposition) -> Facts:
     """Recall of both images at equal weights, and how far networks are from additive."""
     facts: Facts = {
-        "seeds": Number(len(measurement["seeds"])),
-        "chance": percent(measurement["chance"]["both"]),
-        "pairs": Number(measurement["images"]["pairs"]),
-        "affine_gap": Number(measurement["affine_gap"], rounding=FLOAT64),
+        "seeds": Number(len(result.seeds)),
+        "chance": number(result.chance.both, SHARE),
+        "pairs": Number(result.images.pairs),
+        "affine_gap": number(result.affine_gap, GAP),
     }
-    for entry in measurement["classifiers"]:
-        place, name = entry_at(entry["mixtures"], "weight", HALF), entry["name"]
-        facts[f"{name}.accuracy"] = percent(entry["accuracy"])
-        facts[f"{name}.both"] = percent(place["inputs"]["both"])
-        facts[f"{name}.outputs"] = percent(place["outputs"]["both"])
-        facts[f"{name}.gap"] = estimate(list(place["gap"].values())[-1], rounding=FLOAT64)
-        facts[f"{name}.numbers"] = Number(entry["numbers"])
-    place = entry_at(measurement["differences"], "weight", HALF)
-    for key in ("logistic_regression", "outputs"):
-        facts[f"difference.{key}"] = percent(place[key])
+    for classifier in result.classifiers:
+        name, mixture = classifier.name, at_half(classifier.mixtures)
+        facts[f"{name}.accuracy"] = number(classifier.accuracy, SHARE)
+        facts[f"{name}.both"] = number(mixture.inputs.both, SHARE)
+        facts[f"{name}.outputs"] = number(mixture.outputs.both, SHARE)
+        facts[f"{name}.gap"] = number(list(mixture.gap.values())[-1], GAP)
+        facts[f"{name}.numbers"] = Number(classifier.numbers)
+    difference = at_half(result.differences)
+    facts["difference.logistic_regression"] = number(difference.logistic_regression, SHARE)
+    facts["difference.outputs"] = number(difference.outputs, SHARE)
     return facts
 
 
-QUANTITIES = Quantities(
-    read=superposition,
-)
+QUANTITIES = Quantities(read=lambda measured: superposition(Superposition.of(measured)))

@@ -6,15 +6,25 @@ from collections.abc import Iterator
 from typing import Any
 
 from posenc.artifacts.command import run
-from posenc.experiments.summary import Trial, by_variant, over, summary_command
+from posenc.experiments.results import OverSeeds
+from posenc.experiments.summary import Trial, by_variant, summary_command
+from posenc.experiments.superposition.result import (
+    Chance,
+    Classifier,
+    Control,
+    Difference,
+    Gap,
+    Images,
+    Mixture,
+    Recall,
+    Superposition,
+)
 from posenc.experiments.superposition.trials import LOGISTIC, NETWORKS
-from posenc.metrics.seeds import SHARE, difference_over_seeds
+from posenc.metrics.seeds import SHARE, Bounds, difference_over_seeds, over_seeds
 from posenc.metrics.superposition import absent_partner, chance
 
-FOUND = ("both", "first", "second")
 
-
-def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
+def summarise(files: list[dict[str, Any]], confidence: float) -> Superposition:
     """Means over seeds with intervals.
 
     Parameters
@@ -23,82 +33,77 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
         The trials of each seed.
     confidence
         Of the intervals.
-
-    Returns
-    -------
-    dict
-        ``classifiers`` with accuracy, ``mixtures`` by weight and the control; ``differences``, by
-        weight and paired by seed: the residual network's recall of both less that of the logistic
-        regression, and less that of its own mixed outputs; ``without_relu``, the gap of the trained
-        network whose ReLUs are taken out; ``affine_gap``, the largest of all maps without ReLUs;
-        ``chance``.
     """
     trials = {of_seeds[0]["variant"]["classifier"]: of_seeds for of_seeds in by_variant(files)}
-    images = trials[LOGISTIC][0]["images"]
+    images = Images(**trials[LOGISTIC][0]["images"])
     relu = trials["relu"]
-    return {
-        "images": images,
-        "chance": chance(images["classes"]),
-        "classifiers": [
-            _classifier(name, trials[name], confidence) for name in (*NETWORKS, LOGISTIC)
-        ],
-        "differences": [
-            {
-                "weight": entry["weight"],
-                "logistic_regression": difference_over_seeds(
+    return Superposition(
+        images=images,
+        chance=Chance(**chance(images.classes)),
+        classifiers=[_classifier(name, trials[name], confidence) for name in (*NETWORKS, LOGISTIC)],
+        differences=[
+            Difference(
+                weight=mixture["weight"],
+                logistic_regression=_difference(
                     _recall(relu, place, "inputs"),
                     _recall(trials[LOGISTIC], place, "inputs"),
                     confidence,
-                    SHARE,
                 ),
-                "outputs": difference_over_seeds(
-                    _recall(relu, place, "inputs"),
-                    _recall(relu, place, "outputs"),
-                    confidence,
-                    SHARE,
+                outputs=_difference(
+                    _recall(relu, place, "inputs"), _recall(relu, place, "outputs"), confidence
                 ),
-            }
-            for place, entry in enumerate(relu[0]["mixtures"])
+            )
+            for place, mixture in enumerate(relu[0]["mixtures"])
         ],
-        "without_relu": [
-            {
-                "weight": entry["weight"],
-                "gap": _gaps([trial["without_relu"][place]["gap"] for trial in relu], confidence),
-            }
-            for place, entry in enumerate(relu[0]["without_relu"])
+        without_relu=[
+            Gap(
+                weight=mixture["weight"],
+                gap=_gap([trial["without_relu"][place]["gap"] for trial in relu], confidence),
+            )
+            for place, mixture in enumerate(relu[0]["without_relu"])
         ],
-        "affine_gap": max(_affine_gaps(trials)),
-    }
+        affine_gap=max(_affine_gaps(trials)),
+    )
 
 
-def _classifier(name: str, trials: list[Trial], confidence: float) -> dict[str, Any]:
-    control = {key: sum(trial["control"][key] for trial in trials) for key in ("both", "first")}
-    return {
-        "name": name,
-        "numbers": trials[0]["numbers"],
-        **over(trials, ("accuracy",), confidence, SHARE),
-        "mixtures": [
-            {
-                "weight": entry["weight"],
-                **{
-                    mixed: over(
-                        [trial["mixtures"][place][mixed] for trial in trials],
-                        FOUND,
-                        confidence,
-                        SHARE,
-                    )
-                    for mixed in ("inputs", "outputs")
-                },
-                "gap": _gaps([trial["mixtures"][place]["gap"] for trial in trials], confidence),
-            }
-            for place, entry in enumerate(trials[0]["mixtures"])
+def _classifier(name: str, trials: list[Trial], confidence: float) -> Classifier:
+    accuracies = [trial["accuracy"] for trial in trials]
+    return Classifier(
+        name=name,
+        numbers=trials[0]["numbers"],
+        accuracy=_over(accuracies, confidence, SHARE),
+        mixtures=[
+            _mixture([trial["mixtures"][place] for trial in trials], confidence)
+            for place in range(len(trials[0]["mixtures"]))
         ],
-        "control": (
-            absent_partner(**control, choices=trials[0]["images"]["classes"])
-            if control["first"]
-            else None
-        ),
-    }
+        control=_control(trials),
+    )
+
+
+def _mixture(mixtures: list[dict[str, Any]], confidence: float) -> Mixture:
+    """What a classifier finds at one weight; ``mixtures`` are of all seeds."""
+
+    def recall(mixed: str) -> Recall:
+        both, first, second = (
+            _over([mixture[mixed][part] for mixture in mixtures], confidence, SHARE)
+            for part in ("both", "first", "second")
+        )
+        return Recall(both=both, first=first, second=second)
+
+    return Mixture(
+        weight=mixtures[0]["weight"],
+        inputs=recall("inputs"),
+        outputs=recall("outputs"),
+        gap=_gap([mixture["gap"] for mixture in mixtures], confidence),
+    )
+
+
+def _control(trials: list[Trial]) -> Control | None:
+    both, first = (sum(trial["control"][part] for trial in trials) for part in ("both", "first"))
+    if not first:
+        return None
+    test = absent_partner(both, first, trials[0]["images"]["classes"])
+    return Control(**test._asdict())
 
 
 def _affine_gaps(trials: dict[str, list[Trial]]) -> Iterator[float]:
@@ -113,8 +118,17 @@ def _recall(trials: list[Trial], place: int, mixed: str) -> list[float]:
     return [trial["mixtures"][place][mixed]["both"] for trial in trials]
 
 
-def _gaps(gaps: list[dict[str, float]], confidence: float) -> dict[str, Any]:
-    return over(gaps, gaps[0], confidence)
+def _difference(own: list[float], other: list[float], confidence: float) -> OverSeeds:
+    return OverSeeds(**difference_over_seeds(own, other, confidence, SHARE))
+
+
+def _gap(gaps: list[dict[str, float]], confidence: float) -> dict[str, OverSeeds]:
+    """Distance from additive by stage; ``gaps`` are of all seeds."""
+    return {stage: _over([gap[stage] for gap in gaps], confidence) for stage in gaps[0]}
+
+
+def _over(values: list[float], confidence: float, bounds: Bounds | None = None) -> OverSeeds:
+    return OverSeeds(**over_seeds(values, confidence, bounds))
 
 
 main = summary_command("superposition", ["B5"], summarise)

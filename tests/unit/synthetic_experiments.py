@@ -566,4 +566,4 @@ def memory_networks() -> dict:
         }  # fmt: skip
 
     summary = memory_step.summarise([file(seed) for seed in SEEDS], 0.95)
-    return {**head("memory_networks"), **summary}
+    return {**head("memory_networks"), **summary.as_json()}

@@ -284,14 +284,10 @@ def test_percent_is_of_a_share_with_or_without_an_interval():
 
 
 def test_what_networks_are_called():
-    def name(network, hops=None, positions=None):
-        return memory_networks_quantities.network_name(
-            {"network": network, "hops": hops, "positions": positions}
-        )
-
+    name = memory_networks_quantities.network_name
     assert name("end_to_end", 3, True) == "end_to_end.3.words"
     assert name("strongly_supervised", 2, False) == "strongly_supervised.bag"
-    assert name("majority") == "majority"
+    assert name("majority", None, None) == "majority"
 
 
 def test_what_was_not_run_says_why():

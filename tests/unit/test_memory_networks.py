@@ -232,8 +232,8 @@ def test_the_test_of_guesses_sums_the_chances_of_as_few_errors(wrong, level):
     chances = [
         math.comb(count, n) * level**n * (1 - level) ** (count - n) for n in range(count + 1)
     ]
-    assert test["p"] == pytest.approx(sum(chances[: sum(wrong) + 1]), abs=1e-9)
-    assert (test["wrong"], test["questions"]) == (sum(wrong), count)
+    assert test.p == pytest.approx(sum(chances[: sum(wrong) + 1]), abs=1e-9)
+    assert (test.wrong, test.questions) == (sum(wrong), count)
 
 
 @pytest.mark.parametrize(("errors", "level"), [([0.3], 0.5), ([1.2], 0.5), ([0.5], 1.0)])
@@ -544,12 +544,12 @@ def test_order_needs_the_positions_of_words(tmp_path):
     )
     assert seeing["error"] < 0.05
     # Two answers remain: the test of guessing between them.
-    assert guess_test([blind["error"]], 240, 0.5)["p"] > 0.01
+    assert guess_test([blind["error"]], 240, 0.5).p > 0.01
 
 
 def test_a_bag_of_words_of_the_story_guesses(tmp_path):
     result = trained("one_fact", {"network": "bag_of_words"}, tmp_path, steps=100)
-    assert guess_test([result["error"]], 240, 5 / 6)["p"] > 0.01
+    assert guess_test([result["error"]], 240, 5 / 6).p > 0.01
 
 
 def test_majority_is_wrong_in_five_of_six():
@@ -708,7 +708,8 @@ def planted(shift):
 
 
 def test_the_summary_is_arithmetic_over_seeds():
-    content = summary.summarise(results([planted(0.0), planted(0.01), planted(0.02)]), 0.95)
+    files = results([planted(0.0), planted(0.01), planted(0.02)])
+    content = summary.summarise(files, 0.95).as_json()
     json.dumps(content, allow_nan=False)
     cells = {(c["task"], c["network"], c["hops"], c["positions"]): c for c in content["cells"]}
     cell = cells["order", "end_to_end", 2, True]
@@ -761,9 +762,8 @@ def test_the_measurement_names_its_row(tmp_path):
 @pytest.mark.parametrize("tasks", [("one_fact", "two_facts", "order"), ("order",)])
 def test_the_figure_shows_the_errors(tasks):
     hops = (1, 2, 3)
-    content = summary.summarise(
-        results([planted(0.0), planted(0.02), planted(0.01)], tasks, hops), 0.95
-    )
+    files = results([planted(0.0), planted(0.02), planted(0.01)], tasks, hops)
+    content = summary.summarise(files, 0.95).as_json()
     measurement = {"measurement": "memory_networks", "run": {}, "status": "measured", **content}
     figure = figure_of.draw([measurement], FIGURES.memory_networks, FIGURES.style)
     check_texts(figure)

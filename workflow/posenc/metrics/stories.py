@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,26 @@ def word_positions(words: int, width: int) -> NDArray[np.float64]:
     return (1 - j) - k * (1 - 2 * j)
 
 
-def guess_test(errors: Sequence[float], questions: int, level: float) -> dict[str, float]:
+class GuessTest(NamedTuple):
+    """Wrong answers beside guesses.
+
+    Attributes
+    ----------
+    level
+        Share of wrong guesses.
+    questions, wrong
+        Of all seeds.
+    p
+        Probability that guesses have as few wrong answers or fewer.
+    """
+
+    level: float
+    questions: int
+    wrong: int
+    p: float
+
+
+def guess_test(errors: Sequence[float], questions: int, level: float) -> GuessTest:
     """Exact binomial test of whether answers are less often wrong than guesses.
 
     It is one-sided, since guesses are the best that can be done without what is not seen; worse is
@@ -57,12 +77,6 @@ def guess_test(errors: Sequence[float], questions: int, level: float) -> dict[st
         Test questions of each seed.
     level
         Share of wrong guesses, in (0, 1).
-
-    Returns
-    -------
-    dict
-        ``level``, ``questions`` (of all seeds), ``wrong``, and ``p``, the probability that guesses
-        have as few wrong answers or fewer.
 
     Raises
     ------
@@ -79,4 +93,4 @@ def guess_test(errors: Sequence[float], questions: int, level: float) -> dict[st
         raise ValueError(f"{list(errors)} are not shares of {questions} questions")
     total, count = int(whole.sum()), questions * len(whole)
     test = stats.binomtest(total, count, level, alternative="less")
-    return {"level": level, "questions": count, "wrong": total, "p": float(test.pvalue)}
+    return GuessTest(level, count, total, float(test.pvalue))

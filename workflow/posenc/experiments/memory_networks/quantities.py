@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from posenc.artifacts.numbers import Facts, NotRun, Number, Quantities, percent
+from posenc.artifacts.numbers import Facts, NotRun, Number, Quantities
+from posenc.artifacts.printing import Printed, number
 from posenc.drawing.exhibit import Exhibit
+from posenc.experiments.memory_networks.result import MemoryNetworks, Variant
+
+SHARE = Printed(percent=True)
 
 
-def network_name(entry: Mapping[str, Any]) -> str:
+def network_name(network: str, hops: int | None, positions: bool | None) -> str:
     """``end_to_end.3.words``: network, hops where it has any, and whether it sees word order."""
-    parts = [entry["network"]]
-    if entry["network"] == "end_to_end":
-        parts.append(str(entry["hops"]))
-    if entry["positions"] is not None:
-        parts.append("words" if entry["positions"] else "bag")
+    parts = [network]
+    if network == "end_to_end":
+        parts.append(str(hops))
+    if positions is not None:
+        parts.append("words" if positions else "bag")
     return ".".join(parts)
+
+
+def place(variant: Variant) -> str:
+    """``order.end_to_end.3.words``: the task and the :func:`network_name`."""
+    name = network_name(variant.network, variant.hops, variant.positions)
+    return f"{variant.task}.{name}"
 
 
 SPOKEN = {
@@ -28,32 +35,33 @@ SPOKEN = {
 """By task, what documents speak of."""
 
 
-def memory_networks(measurement: Mapping[str, Any]) -> Facts:
+def memory_networks(result: MemoryNetworks) -> Facts:
     """Test errors by task and network, and in how many stories supervised ones find each fact."""
     facts: Facts = {
-        "seeds": Number(len(measurement["seeds"])),
-        "training_stories": Number(measurement["training_stories"]),
-        "test_stories": Number(measurement["test_stories"]),
+        "seeds": Number(len(result.seeds)),
+        "training_stories": Number(result.training_stories),
+        "test_stories": Number(result.test_stories),
     }
-    for entry in measurement["tasks"]:
-        for key, value in entry["guess"].items():
-            facts[f"{entry['task']}.guess.{key}"] = percent(value)
-    for entry in measurement["cells"]:
-        name = f"{entry['task']}.{network_name(entry)}"
-        facts[f"{name}.error"] = percent(entry["error"])
-        if entry["network"] == "dynamic":
-            facts[f"{name}.attempts"] = Number(max(entry["attempts"]))
-        if entry["supervised"]:
-            for number, share in enumerate(entry["facts_in_order"], start=1):
-                facts[f"{name}.fact.{number}"] = percent(share)
-    tasks = {entry["task"] for entry in measurement["tasks"]}
-    for task, names in SPOKEN.items():
-        if task not in tasks:
-            lacking = NotRun(f"the study has no task {task}")
-            facts |= {f"{task}.{name}": lacking for name in names}
-    for key, entries in measurement["differences"].items():
-        for entry in entries:
-            facts[f"{entry['task']}.{network_name(entry)}.{key}"] = percent(entry)
+    for task in result.tasks:
+        facts[f"{task.task}.guess.nothing"] = number(task.guess.nothing, SHARE)
+        facts[f"{task.task}.guess.story"] = number(task.guess.story, SHARE)
+        facts[f"{task.task}.guess.sentences"] = number(task.guess.sentences, SHARE)
+    for cell in result.cells:
+        facts[f"{place(cell)}.error"] = number(cell.error, SHARE)
+        if cell.network == "dynamic":
+            facts[f"{place(cell)}.attempts"] = Number(max(cell.attempts))
+        if cell.supervised:
+            for turn, share in enumerate(cell.facts_in_order or [], start=1):
+                facts[f"{place(cell)}.fact.{turn}"] = number(share, SHARE)
+    tasks = {task.task for task in result.tasks}
+    for name, spoken in SPOKEN.items():
+        if name not in tasks:
+            lacking = NotRun(f"the study has no task {name}")
+            facts |= {f"{name}.{network}": lacking for network in spoken}
+    varied = {"positions": result.differences.positions, "hops": result.differences.hops}
+    for key, differences in varied.items():
+        for difference in differences:
+            facts[f"{place(difference)}.{key}"] = number(difference, SHARE)
     return facts
 
 
@@ -62,7 +70,9 @@ WORDS = {
     "attempts": "initial weights that were tried, of the seed that took the most",
     "fact": "stories in which it looks at the fact of its turn (%), pass",
 }
-QUANTITIES = Quantities(read=memory_networks, words=WORDS)
+QUANTITIES = Quantities(
+    read=lambda measured: memory_networks(MemoryNetworks.of(measured)), words=WORDS
+)
 FIGURE = Exhibit(
     "E3 memory networks",
     ("memory_networks",),

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from posenc.artifacts.command import run
+from posenc.experiments.memory_networks.result import (
+    Cell,
+    Difference,
+    Differences,
+    Guess,
+    GuessTest,
+    MemoryNetworks,
+    Published,
+    Task,
+)
 from posenc.experiments.memory_networks.stories import guess_levels
-from posenc.experiments.summary import Trial, by_variant, over, summary_command
+from posenc.experiments.results import OverSeeds
+from posenc.experiments.summary import Trial, by_variant, summary_command
 from posenc.metrics.seeds import SHARE, difference_over_seeds, over_seeds
 from posenc.metrics.stories import guess_test
 
 SUPERVISED = ("strongly_supervised", "dynamic")
 """Networks that learn from the numbers of the supporting sentences too."""
-PUBLISHED = {
-    "network": "end_to_end",
-    "error": 0.138,
-    "description": "mean over the 20 bAbI tasks, 1,000 training questions each",
-    "source": "Sukhbaatar et al. (2015), https://arxiv.org/abs/1503.08895",
-}
+PUBLISHED = Published(
+    network="end_to_end",
+    error=0.138,
+    description="mean over the 20 bAbI tasks, 1,000 training questions each",
+    source="Sukhbaatar et al. (2015), https://arxiv.org/abs/1503.08895",
+)
 """Not of these tasks, so only the order of magnitude compares."""
 
 
-def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
+def summarise(files: list[dict[str, Any]], confidence: float) -> MemoryNetworks:
     """Errors over seeds, guess levels, paired differences, and tests against guessing.
 
     Parameters
@@ -33,23 +45,22 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
     """
     parameters = files[0]["provenance"]["parameters"]
     trials = by_variant([{**file, "trials": best_attempts(file["trials"])} for file in files])
-    return {
-        "training_stories": parameters["training_stories"],
-        "test_stories": parameters["test_stories"],
-        "tasks": [{"task": task, "guess": guess_levels(task)} for task in parameters["tasks"]],
-        "cells": [cell(of_seeds, confidence) for of_seeds in trials],
-        "differences": {
-            "positions": differences(trials, "positions", False, confidence),
-            "hops": differences(trials, "hops", 1, confidence),
-        },
-        "guesses": guesses(trials, parameters["test_stories"]),
-        "pattern_deviation": max(
-            (trial["pattern_deviation"] for of_seeds in trials for trial in of_seeds
-             if trial["pattern_deviation"] is not None),
-            default=None,
+    deviations = [trial["pattern_deviation"] for of_seeds in trials for trial in of_seeds]
+    return MemoryNetworks(
+        training_stories=parameters["training_stories"],
+        test_stories=parameters["test_stories"],
+        tasks=[Task(task=task, guess=Guess(**guess_levels(task))) for task in parameters["tasks"]],
+        cells=[cell(of_seeds, confidence) for of_seeds in trials],
+        differences=Differences(
+            positions=differences(trials, "positions", False, confidence),
+            hops=differences(trials, "hops", 1, confidence),
         ),
-        "published": PUBLISHED,
-    }  # fmt: skip
+        guesses=guesses(trials, parameters["test_stories"]),
+        pattern_deviation=max(
+            (deviation for deviation in deviations if deviation is not None), default=None
+        ),
+        published=PUBLISHED,
+    )
 
 
 def best_attempts(trials: list[Trial]) -> list[Trial]:
@@ -65,30 +76,35 @@ def best_attempts(trials: list[Trial]) -> list[Trial]:
     return chosen
 
 
-def cell(of_seeds: list[Trial], confidence: float) -> dict[str, Any]:
+def cell(of_seeds: list[Trial], confidence: float) -> Cell:
     """One row of the table: a variant, its errors, and how often its hops find a fact."""
     variant = of_seeds[0]["variant"]
 
-    def by_hop(key: str) -> list[Any] | None:
+    def over(shares: Iterable[float]) -> OverSeeds:
+        return OverSeeds(**over_seeds(list(shares), confidence, SHARE))
+
+    def by_hop(key: str) -> list[OverSeeds] | None:
         if of_seeds[0][key] is None:
             return None
-        values = zip(*(trial[key] for trial in of_seeds), strict=True)  # of all seeds, by hop
-        return [over_seeds(list(shares), confidence, SHARE) for shares in values]
+        # Of all seeds, by hop.
+        return [over(shares) for shares in zip(*(trial[key] for trial in of_seeds), strict=True)]
 
-    return {
+    return Cell(
         **variant,
-        "supervised": variant["network"] in SUPERVISED,
-        "parameters": of_seeds[0]["parameters"],
-        "attempts": [trial["attempts"] for trial in of_seeds],
-        **over(of_seeds, ("error", "validation_error", "training_error"), confidence, SHARE),
-        "facts_found": by_hop("facts_found"),
-        "facts_in_order": by_hop("facts_in_order"),
-    }
+        supervised=variant["network"] in SUPERVISED,
+        parameters=of_seeds[0]["parameters"],
+        attempts=[trial["attempts"] for trial in of_seeds],
+        error=over(trial["error"] for trial in of_seeds),
+        validation_error=over(trial["validation_error"] for trial in of_seeds),
+        training_error=over(trial["training_error"] for trial in of_seeds),
+        facts_found=by_hop("facts_found"),
+        facts_in_order=by_hop("facts_in_order"),
+    )
 
 
 def differences(
-    trials: list[list[Trial]], key: str, reference: Any, confidence: float
-) -> list[dict[str, Any]]:
+    trials: list[list[Trial]], key: str, reference: bool | int, confidence: float
+) -> list[Difference]:
     """Test errors of variants minus those of the same with the reference value of one key.
 
     Parameters
@@ -110,17 +126,12 @@ def differences(
         if variant[key] in (None, reference) or not same:
             continue
         errors, base = ([trial["error"] for trial in each] for each in (of_seeds, same[0]))
-        entries.append(
-            {
-                **variant,
-                "minus": reference,
-                **difference_over_seeds(errors, base, confidence, SHARE),
-            }
-        )
+        difference = difference_over_seeds(errors, base, confidence, SHARE)
+        entries.append(Difference(**variant, minus=reference, **difference))
     return entries
 
 
-def guesses(trials: list[list[Trial]], questions: int) -> list[dict[str, Any]]:
+def guesses(trials: list[list[Trial]], questions: int) -> list[GuessTest]:
     """Tests of those that must guess, by what they cannot see.
 
     ``story``: a bag of the words of the story cannot tell which word stands in which sentence.
@@ -145,7 +156,8 @@ def guesses(trials: list[list[Trial]], questions: int) -> list[dict[str, Any]]:
         if seen:
             known = level["story" if seen == "one_hop" else seen]
             errors = [trial["error"] for trial in of_seeds]
-            tests.append({**variant, "seen": seen, **guess_test(errors, questions, known)})
+            test = guess_test(errors, questions, known)
+            tests.append(GuessTest(**variant, seen=seen, **test._asdict()))
     return tests
 
 

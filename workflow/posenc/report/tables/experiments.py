@@ -111,7 +111,8 @@ def memory_networks_table(results: Results) -> dict[str, Any]:
     by_name: dict[str, dict[str, Mapping[str, Any]]] = {}
     for run in runs:
         for cell in run["cells"]:
-            by_name.setdefault(network_name(cell), {})[cell["task"]] = cell
+            name = network_name(cell["network"], cell["hops"], cell["positions"])
+            by_name.setdefault(name, {})[cell["task"]] = cell
     table = Columns()
     networks: Sequence[Mapping] = [next(iter(cells.values())) for cells in by_name.values()]
     table.words("Network", [display(network["network"]) for network in networks])

@@ -41,7 +41,7 @@ def downstream(model: str, dataset: str) -> dict:
         **head("downstream", model=model, dataset=dataset),
         "chance": 0.5,
         "documents": {"training": 240, "validation": 60, "test": 200},
-        "max_tokens": 48, "swaps": 4, "trained_layers": None,
+        "max_tokens": 48, "excerpt": "end", "swaps": 4, "trained_layers": None,
         "results": [
             {
                 "task": task, "method": method, "positions": place,

@@ -244,7 +244,7 @@ def test_a_learnable_order_is_learned_with_positions_only(options, tmp_path):
         else:
             # One document, one prediction.
             assert trial["test"]["positive"] in (0, 200)
-            assert chance_test(trial["test"]["correct"], 200)["p_value"] > 0.01
+            assert chance_test(trial["test"]["correct"], 200).p_value > 0.01
 
 
 @pytest.mark.parametrize(
@@ -338,7 +338,7 @@ def made_up(model: str, tasks=("sentiment", "word_swap"), dataset: str = "sample
     return {
         "measurement": "downstream", "run": {"model": model, "dataset": dataset},
         "status": "measured", "reason": None, "seeds": list(range(5)), "confidence": 0.95,
-        **downstream.summarise(files, 0.95),
+        **downstream.summarise(files, 0.95).as_json(),
     }  # fmt: skip
 
 

@@ -42,8 +42,8 @@ def test_the_binomial_test_is_the_sum_of_less_likely_results(correct, more):
     result = chance_test(correct, documents)
     pmf = stats.binom.pmf(np.arange(documents + 1), documents, 0.5)
     by_hand = pmf[pmf <= pmf[correct] * (1 + 1e-7)].sum()
-    assert result["p_value"] == pytest.approx(min(1.0, by_hand), rel=1e-9)
-    assert result["accuracy"]["low"] <= correct / documents <= result["accuracy"]["high"]
+    assert result.p_value == pytest.approx(min(1.0, by_hand), rel=1e-9)
+    assert result.accuracy.low <= correct / documents <= result.accuracy.high
 
 
 def test_coins_make_any_blind_rule_binomial():
@@ -72,7 +72,7 @@ def test_a_planted_direction_is_read_and_noise_is_not():
     assert np.mean(Frozen.fit(x, y, vx, vy).predict(tx) == ty) > 0.78
     noise = Frozen.fit(*planted(120, 3, 0.0), *planted(60, 4, 0.0))
     tx, ty = planted(1000, 5, 0.0)
-    assert chance_test(int(np.sum(noise.predict(tx) == ty)), 1000)["p_value"] > 0.01
+    assert chance_test(int(np.sum(noise.predict(tx) == ty)), 1000).p_value > 0.01
     # Noise is best told with hardly any weight: the penalty is chosen on validation documents.
     assert noise.inverse_penalty < Frozen.fit(x, y, vx, vy).inverse_penalty
 

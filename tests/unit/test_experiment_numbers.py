@@ -292,12 +292,12 @@ def test_what_networks_are_called():
 
 def test_what_was_not_run_says_why():
     measurement = made_up.downstream("minilm", "reviews")
-    quantities = downstream_quantities.downstream(measurement)
+    quantities = downstream_quantities.QUANTITIES.read(measurement)
     assert quantities["word_swap.frozen.zero.order_sensitivity"] == NotRun(
         "1 of 3 classifiers give all documents one label"
     )
     measurement["results"] = measurement["results"][:1]
-    assert downstream_quantities.downstream(measurement)[
+    assert downstream_quantities.QUANTITIES.read(measurement)[
         "word_swap.frozen.zero.accuracy"
     ] == NotRun("the experiment has no such task")
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from posenc.metrics.bootstrap import Estimate
 
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -225,7 +227,14 @@ def _chosen(
     return best
 
 
-def relative_changes(before: ArrayLike, after: ArrayLike) -> dict[str, float]:
+class RelativeChanges(TypedDict):
+    """‖b - a‖ / ‖a‖ over pairs of vectors."""
+
+    mean: float
+    largest: float
+
+
+def relative_changes(before: ArrayLike, after: ArrayLike) -> RelativeChanges:
     """‖b - a‖ / ‖a‖ of each pair of vectors: mean and largest.
 
     Parameters
@@ -248,7 +257,26 @@ def relative_changes(before: ArrayLike, after: ArrayLike) -> dict[str, float]:
     return {"mean": float(changes.mean()), "largest": float(changes.max())}
 
 
-def chance_test(correct: int, documents: int, confidence: float = 0.95) -> dict[str, Any]:
+class ChanceTest(NamedTuple):
+    """Right answers against guessing.
+
+    Attributes
+    ----------
+    correct, documents
+        Right answers, and how many there are.
+    accuracy
+        Their share, with its interval.
+    p_value
+        Two-sided.
+    """
+
+    correct: int
+    documents: int
+    accuracy: Estimate
+    p_value: float
+
+
+def chance_test(correct: int, documents: int, confidence: float = 0.95) -> ChanceTest:
     """Exact two-sided binomial test of an accuracy against guessing, p = 1/2.
 
     Where each label is a fair coin that the classifier cannot see, the number of right answers is
@@ -260,23 +288,10 @@ def chance_test(correct: int, documents: int, confidence: float = 0.95) -> dict[
         Right answers, and how many there are.
     confidence
         Of the interval of Clopper and Pearson (1934), https://doi.org/10.1093/biomet/26.4.404.
-
-    Returns
-    -------
-    dict
-        ``correct``, ``documents``, ``accuracy`` with ``value``, ``low`` and ``high``, ``p_value``.
     """
     from scipy import stats
 
     test = stats.binomtest(correct, documents, 0.5)
     interval = test.proportion_ci(confidence, method="exact")
-    return {
-        "correct": int(correct),
-        "documents": int(documents),
-        "accuracy": {
-            "value": correct / documents,
-            "low": float(interval.low),
-            "high": float(interval.high),
-        },
-        "p_value": float(test.pvalue),
-    }
+    accuracy = Estimate(correct / documents, float(interval.low), float(interval.high))
+    return ChanceTest(int(correct), int(documents), accuracy, float(test.pvalue))

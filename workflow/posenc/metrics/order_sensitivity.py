@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -168,9 +168,23 @@ def shuffled_words(words: ArrayLike, generator: np.random.Generator) -> NDArray[
     return _laid_out(words, [groups[place] for place in generator.permutation(len(groups))])
 
 
+class Predictions(TypedDict):
+    """Counts of a classifier's predictions for documents, and for their shuffled words."""
+
+    documents: int
+    correct: int
+    correct_shuffled: int
+    """Against the label that the document has in its own order."""
+    positive: int
+    """Predictions of the second label."""
+    positive_shuffled: int
+    changed: int
+    """Documents whose two predictions differ."""
+
+
 def changed_predictions(
     labels: ArrayLike, predicted: ArrayLike, reordered: ArrayLike
-) -> dict[str, int]:
+) -> Predictions:
     """Counts from which accuracies and :func:`order_sensitivity` follow.
 
     Parameters
@@ -180,13 +194,6 @@ def changed_predictions(
     predicted, reordered
         bool [documents]: a classifier's predictions for the documents, and for the same documents
         with shuffled words.
-
-    Returns
-    -------
-    dict
-        ``documents``; ``correct`` and ``correct_shuffled``, both against the label that the
-        document has in its own order; ``positive`` and ``positive_shuffled``, predictions of the
-        second label; ``changed``, documents whose two predictions differ.
 
     Raises
     ------

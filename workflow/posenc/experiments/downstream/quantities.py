@@ -2,73 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import itertools
 
-from posenc.artifacts.numbers import Facts, NotRun, Number, Quantities, estimate, percent
+from posenc.artifacts.numbers import Facts, NotRun, Number
+from posenc.artifacts.printing import By, Fields, Printed, number, quantities
 from posenc.drawing.exhibit import Exhibit
+from posenc.experiments.downstream.result import Constant, Downstream
 
-DOWNSTREAM = (
-    "seeds", "chance", *(f"documents.{name}" for name in ("training", "validation", "test")),
-    *(f"control.{method}.{key}" for method in ("frozen", "fine_tuned", "bag_of_words")
-      for key in ("accuracy", "p_value")),
-    *(f"{task}.bag_of_words.{key}" for task in ("sentiment", "word_swap")
-      for key in ("accuracy", *(f"{positions}.{method}.more" for positions in ("intact", "zero")
-                                for method in ("frozen", "fine_tuned")))),
-    *(f"{task}.{method}.{key}" for task in ("sentiment", "word_swap")
-      for method in ("frozen", "fine_tuned")
-      for key in ("gain", *(f"{positions}.{quantity}" for positions in ("intact", "zero")
-                            for quantity in ("accuracy", "accuracy_shuffled", "changed",
-                                        "order_sensitivity")))),
-    *(f"shuffled.{positions}.mean_change" for positions in ("intact", "zero")),
-)  # fmt: skip
+TASKS, METHODS = ("sentiment", "word_swap"), ("frozen", "fine_tuned")
+POSITIONS = ("intact", "zero")
+"""Of tasks, methods and positions, those that documents speak of."""
+NO_TASK = "the experiment has no such task"
+PLACES = tuple(".".join(place) for place in itertools.product(TASKS, METHODS, POSITIONS))
+PRINTED: Fields = {
+    "chance": Printed("chance (%)", percent=True),
+    "documents": Printed(),
+    **{f"documents.{part}": Printed() for part in ("training", "validation", "test")},
+    "results": By("place", spoken=PLACES, absent=NO_TASK),
+    "results.accuracy": Printed("accuracy (%)", percent=True),
+    "results.accuracy_shuffled": Printed("accuracy with shuffled words (%)", percent=True),
+    "results.changed": Printed("predictions that shuffling changes (%)", percent=True),
+    "gains": By(
+        "place",
+        spoken=tuple(".".join(place) for place in itertools.product(TASKS, METHODS)),
+        absent=NO_TASK,
+    ),
+    "gains.gain": Printed("gain from positions (percentage points)", percent=True),
+    "bags_of_words": By("task", spoken=TASKS, absent=NO_TASK, name="{}.bag_of_words"),
+    "bags_of_words.accuracy": Printed(percent=True),
+    "bags_of_words.beside": By(
+        "place",
+        spoken=tuple(".".join(place) for place in itertools.product(POSITIONS, METHODS)),
+        absent=NO_TASK,
+    ),
+    "bags_of_words.beside.gain": Printed(
+        "accuracy, more than the bag of words (percentage points)", percent=True, name="more"
+    ),
+    "control": By("method", spoken=(*METHODS, "bag_of_words"), absent=NO_TASK, name="control.{}"),
+    "control.accuracy": Printed(percent=True),
+    "control.p_value": Printed("p-value against chance"),
+    "shuffling": By("positions", spoken=POSITIONS, absent=NO_TASK, name="shuffled.{}"),
+    "shuffling.mean": Printed(
+        "how far shuffled words move the mean state, of its length (%)",
+        percent=True,
+        name="mean_change",
+    ),
+}
+SENSITIVITIES = tuple(f"{place}.order_sensitivity" for place in PLACES)
 
 
-def downstream(measurement: Mapping[str, Any]) -> Facts:
-    """Accuracies, what positions gain, and the control."""
+def derived(result: Downstream) -> Facts:
+    """How many seeds there are, and how sensitive to order classifiers are, or why not."""
     facts: Facts = {
-        **dict.fromkeys(DOWNSTREAM, NotRun("the experiment has no such task")),
-        "seeds": Number(len(measurement["seeds"])),
-        "chance": percent(measurement["chance"]),
-        **{f"documents.{key}": Number(value) for key, value in measurement["documents"].items()},
+        **dict.fromkeys(SENSITIVITIES, NotRun(NO_TASK)),
+        "seeds": Number(len(result.seeds)),
     }
-    for entry in measurement["results"]:
-        place = f"{entry['task']}.{entry['method']}.{entry['positions']}"
-        for key in ("accuracy", "accuracy_shuffled", "changed"):
-            facts[f"{place}.{key}"] = percent(entry[key])
-        sensitivity = entry["order_sensitivity"]
-        measured = sensitivity["status"] == "measured"
-        facts[f"{place}.order_sensitivity"] = estimate(
-            sensitivity if measured else None, sensitivity["reason"] or ""
+    for classifier in result.results:
+        sensitivity = classifier.order_sensitivity
+        facts[f"{classifier.place}.order_sensitivity"] = (
+            NotRun(sensitivity.reason) if isinstance(sensitivity, Constant) else number(sensitivity)
         )
-    for entry in measurement["gains"]:
-        facts[f"{entry['task']}.{entry['method']}.gain"] = percent(entry["gain"])
-    for entry in measurement["bags_of_words"]:
-        bag = f"{entry['task']}.bag_of_words"
-        facts[f"{bag}.accuracy"] = percent(entry["accuracy"])
-        for other in entry["beside"]:
-            more = percent(other["gain"])
-            facts[f"{bag}.{other['positions']}.{other['method']}.more"] = more
-    for entry in measurement["control"]:
-        facts[f"control.{entry['method']}.accuracy"] = percent(entry["accuracy"])
-        facts[f"control.{entry['method']}.p_value"] = Number(entry["p_value"])
-    for entry in measurement["shuffling"]:
-        facts[f"shuffled.{entry['positions']}.mean_change"] = percent(entry["mean"])
     return facts
 
 
-WORDS = {
-    "accuracy": "accuracy (%)",
-    "accuracy_shuffled": "accuracy with shuffled words (%)",
-    "changed": "predictions that shuffling changes (%)",
-    "order_sensitivity": "order sensitivity (1 − κ)",
-    "gain": "gain from positions (percentage points)",
-    "more": "accuracy, more than the bag of words (percentage points)",
-    "chance": "chance (%)",
-    "p_value": "p-value against chance",
-    "mean_change": "how far shuffled words move the mean state, of its length (%)",
-}
-QUANTITIES = Quantities(read=downstream, names=DOWNSTREAM, words=WORDS)
+QUANTITIES = quantities(
+    Downstream,
+    PRINTED,
+    derived,
+    names=("seeds", *SENSITIVITIES),
+    words={"order_sensitivity": "order sensitivity (1 − κ)"},
+)
 FIGURE = Exhibit(
     "A6 downstream",
     ("downstream",),

@@ -525,7 +525,7 @@ def pretraining(dataset: str) -> dict:
             "validation_loss": 0.5, "test_loss": 0.5, "best_step": 45, "steps": 60,
         }  # fmt: skip
 
-    summary = pretraining_step.summarise([file(seed) for seed in SEEDS], 0.95)
+    summary = pretraining_step.summarise([file(seed) for seed in SEEDS], 0.95).as_json()
     return {**head("pretraining", dataset=dataset), **summary}
 
 

@@ -656,7 +656,7 @@ def synthetic_files(seeds=3, n_layers=3):
 
 
 def test_planted_effects_are_found_and_pairing_removes_what_seeds_share():
-    summary = pretraining.summarise(synthetic_files(), 0.95)
+    summary = pretraining.summarise(synthetic_files(), 0.95).as_json()
     effects = {effect["factor"]: effect for effect in summary["effects"]}
     # Where nothing else varies, the intervals have no width: seeds differ by a shift alone.
     expected = {"pretrained": 0.17, "auxiliary": 0.04, "architecture": 0.03}
@@ -686,7 +686,7 @@ def test_intervals_of_accuracies_stay_inside_their_bounds():
         for trial in file["trials"]:
             if "accuracy" in trial:
                 trial["accuracy"] = 0.5 if seed == 0 and trial["variant"]["pretrained"] else 1.0
-    summary = pretraining.summarise(files, 0.95)
+    summary = pretraining.summarise(files, 0.95).as_json()
     accuracies = [entry["accuracy"] for entry in (*summary["cells"], *summary["transfer"])]
     assert any(accuracy["sd"] > 0 for accuracy in accuracies)
     assert all(0 <= accuracy["low"] <= accuracy["high"] <= 1 for accuracy in accuracies)
@@ -730,7 +730,7 @@ def test_the_figure_shows_cells_effects_and_transfer():
         "measurement": "pretraining",
         "run": {"dataset": "reviews"},
         "status": "measured",
-        **pretraining.summarise(synthetic_files(), 0.95),
+        **pretraining.summarise(synthetic_files(), 0.95).as_json(),
     }
     figure = figure_of.draw([measured], PARAMS.figures.pretraining, PARAMS.figures.style)
     check_texts(figure)

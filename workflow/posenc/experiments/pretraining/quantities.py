@@ -5,51 +5,44 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from posenc.artifacts.numbers import Facts, Number, Quantities, estimate, percent
+from posenc.artifacts.numbers import Facts, Number, Quantities
+from posenc.artifacts.printing import Printed, number
 from posenc.drawing.exhibit import Exhibit
+from posenc.experiments.pretraining.result import Ablation
 
-
-def cell_name(entry: Mapping[str, Any]) -> str:
-    """``pretrained.auxiliary.transformer`` and so on."""
-    return ".".join(
-        (
-            "pretrained" if entry["pretrained"] else "new",
-            "auxiliary" if entry["auxiliary"] else "plain",
-            entry["architecture"],
-        )
-    )
+PERCENT = Printed(percent=True)
 
 
 def pretraining(measurement: Mapping[str, Any]) -> Facts:
     """Accuracy of each cell, effects, and layers transferred."""
+    result = Ablation.of(measurement)
     facts: Facts = {
-        "seeds": Number(len(measurement["seeds"])),
-        "chance": percent(measurement["chance"]),
-        "auxiliary_weight": Number(measurement["auxiliary_weight"]),
-        "difference": percent(measurement["parameters"]["relative_difference"]),
+        "seeds": Number(len(result.seeds)),
+        "chance": number(result.chance, PERCENT),
+        "auxiliary_weight": Number(result.auxiliary_weight),
+        "difference": number(result.parameters.relative_difference, PERCENT),
+        "parameters.transformer": Number(result.parameters.transformer),
+        "parameters.lstm": Number(result.parameters.lstm),
     }
-    for name in ("transformer", "lstm"):
-        facts[f"parameters.{name}"] = Number(measurement["parameters"][name])
-    for entry in measurement["language_models"]:
-        place = f"language_model.{entry['architecture']}"
-        for key in ("perplexity", "bits_per_byte"):
-            facts[f"{place}.{key}"] = estimate(entry["test"][key])
-        place = f"zero_shot.{entry['architecture']}"
-        for kind, gain in entry["zero_shot_gain"].items():
-            for row in entry["zero_shot"]:
-                facts[f"{place}.{kind}.{row['step']}"] = percent(row[kind])
-            facts[f"{place}.{kind}.last"] = percent(entry["zero_shot"][-1][kind])
-            facts[f"{place}.{kind}.gain"] = percent(gain)
-    for entry in measurement["cells"]:
-        facts[f"{cell_name(entry)}.accuracy"] = percent(entry["accuracy"])
-    for entry in measurement["effects"]:
-        facts[f"effect.{entry['factor']}"] = percent(entry["average"])
-        # The first setting has all else that GPT-1 has: the published ablation.
-        facts[f"ablation.{entry['factor']}"] = percent(entry["settings"][0]["difference"])
-    for entry in measurement["transfer"]:
-        facts[f"transfer.{entry['layers']}"] = percent(entry["gain"])
-    facts["transfer.all"] = percent(measurement["transfer"][-1]["gain"])
-    facts["transfer.embeddings"] = percent(measurement["transfer"][0]["gain"])
+    for model in result.language_models:
+        place = f"language_model.{model.architecture}"
+        facts[f"{place}.perplexity"] = number(model.test.perplexity)
+        facts[f"{place}.bits_per_byte"] = number(model.test.bits_per_byte)
+        place = f"zero_shot.{model.architecture}"
+        for kind, gain in model.zero_shot_gain:
+            for row in model.zero_shot:
+                facts[f"{place}.{kind}.{row.step}"] = number(getattr(row, kind), PERCENT)
+            facts[f"{place}.{kind}.last"] = number(getattr(model.zero_shot[-1], kind), PERCENT)
+            facts[f"{place}.{kind}.gain"] = number(gain, PERCENT)
+    for cell in result.cells:
+        facts[f"{cell.place}.accuracy"] = number(cell.accuracy, PERCENT)
+    for effect in result.effects:
+        facts[f"effect.{effect.factor}"] = number(effect.average, PERCENT)
+        facts[f"ablation.{effect.factor}"] = number(effect.settings[0].difference, PERCENT)
+    for transfer in result.transfer:
+        facts[f"transfer.{transfer.layers}"] = number(transfer.gain, PERCENT)
+    facts["transfer.all"] = number(result.transfer[-1].gain, PERCENT)
+    facts["transfer.embeddings"] = number(result.transfer[0].gain, PERCENT)
     return facts
 
 

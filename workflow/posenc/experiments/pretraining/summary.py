@@ -6,9 +6,19 @@ import itertools
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from posenc.artifacts.command import run
+from posenc.experiments.pretraining.result import (
+    Ablation,
+    Cell,
+    Effect,
+    LanguageModel,
+    Parameters,
+    Setting,
+    Transfer,
+)
+from posenc.experiments.results import OverSeeds
 from posenc.experiments.summary import Trial, by_variant, over, summary_command
 from posenc.metrics.parameter_matching import relative_difference
 from posenc.metrics.seeds import SHARE, difference_over_seeds, over_seeds
@@ -21,13 +31,14 @@ LEVELS = {
     "architecture": ("transformer", "lstm"),
 }
 """Values of each factor. An effect is the first minus the second; the firsts are GPT-1."""
+QUALITY = ("nll", "perplexity", "bits_per_byte")
 ZERO_SHOT = ("words", "words_ranked", "control", "control_ranked")
 """What is known of a classification without fine-tuning, by the steps of the pre-training."""
 CHANCE = 0.5
 """Expected accuracy without learning: there are as many documents of each of two labels."""
 
 
-def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
+def summarise(files: list[dict[str, Any]], confidence: float) -> Ablation:
     """Accuracy by cell, effect of each factor paired by seed, layers transferred.
 
     Parameters
@@ -36,11 +47,6 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
         Trials of each seed.
     confidence
         Of the intervals.
-
-    Returns
-    -------
-    dict
-        ``parameters``, ``language_models``, ``cells``, ``effects`` and ``transfer``.
     """
     stages: dict[str, list[list[Trial]]] = {"pretraining": [], "finetuning": [], "transfer": []}
     for of_seeds in by_variant(files):
@@ -51,38 +57,39 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
         cell: np.array([t["accuracy"] for t in of_cell]) for cell, of_cell in trials.items()
     }
     new = accuracy[False, True, "transformer"]  # [seeds]
-    return {
-        "dataset": sizes["dataset"],
-        "sizes": {key: value for key, value in sizes.items() if not isinstance(value, dict)},
-        "auxiliary_weight": sizes["auxiliary_weight"],
-        "chance": CHANCE,
-        "parameters": _parameters([of_seeds[0] for of_seeds in stages["pretraining"]]),
-        "language_models": [
+    return Ablation(
+        dataset=sizes["dataset"],
+        sizes={key: value for key, value in sizes.items() if not isinstance(value, dict)},
+        auxiliary_weight=sizes["auxiliary_weight"],
+        chance=CHANCE,
+        parameters=_parameters([of_seeds[0] for of_seeds in stages["pretraining"]]),
+        language_models=[
             _language_model(of_seeds, confidence) for of_seeds in stages["pretraining"]
         ],
-        "cells": [
-            {
-                **dict(zip(FACTORS, cell, strict=True)),
-                **over(of_cell, ("accuracy", "validation_accuracy"), confidence, SHARE),
-                **over(of_cell, ("validation_loss", "test_loss", "best_step", "steps"), confidence),
-            }
+        cells=[
+            Cell.model_validate(
+                {
+                    **dict(zip(FACTORS, cell, strict=True)),
+                    **over(of_cell, ("accuracy", "validation_accuracy"), confidence, SHARE),
+                    **over(of_cell, ("validation_loss", "test_loss"), confidence),
+                    **over(of_cell, ("best_step", "steps"), confidence),
+                }
+            )
             for cell, of_cell in trials.items()
         ],
-        "effects": [effect(factor, accuracy, confidence) for factor in FACTORS],
-        "transfer": [
-            {
-                "layers": layers,
-                "accuracy": over_seeds(accuracies, confidence, SHARE),
-                "gain": difference_over_seeds(accuracies, new, confidence, SHARE),
-            }
+        effects=[effect(factor, accuracy, confidence) for factor in FACTORS],
+        transfer=[
+            Transfer(
+                layers=layers,
+                accuracy=OverSeeds(**over_seeds(accuracies, confidence, SHARE)),
+                gain=_difference(accuracies, new, confidence),
+            )
             for layers, accuracies in _transferred(stages["transfer"], accuracy)
         ],
-    }
+    )
 
 
-def effect(
-    factor: str, accuracy: dict[tuple, NDArray[np.float64]], confidence: float
-) -> dict[str, Any]:
+def effect(factor: str, accuracy: dict[tuple, NDArray[np.float64]], confidence: float) -> Effect:
     """What a factor changes, paired by seed: in each setting of the others, and on average.
 
     Parameters
@@ -93,13 +100,6 @@ def effect(
         [seeds] of each cell.
     confidence
         Of the intervals.
-
-    Returns
-    -------
-    dict
-        ``average`` over the settings of the other factors, and ``settings``, each with its own
-        ``difference``. The first setting has everything that GPT-1 has: it is the published
-        ablation.
     """
     others = [name for name in FACTORS if name != factor]
     settings = []
@@ -112,15 +112,20 @@ def effect(
         settings.append((setting, first, second))
     first = np.mean([a for _, a, _ in settings], axis=0)  # [seeds]
     second = np.mean([b for _, _, b in settings], axis=0)  # [seeds]
-    return {
-        "factor": factor,
-        "levels": list(LEVELS[factor]),
-        "average": difference_over_seeds(first, second, confidence, SHARE),
-        "settings": [
-            {**setting, "difference": difference_over_seeds(a, b, confidence, SHARE)}
+    return Effect(
+        factor=factor,
+        levels=list(LEVELS[factor]),
+        average=_difference(first, second, confidence),
+        settings=[
+            Setting.model_validate({**setting, "difference": _difference(a, b, confidence)})
             for setting, a, b in settings
         ],
-    }
+    )
+
+
+def _difference(values: ArrayLike, reference: ArrayLike, confidence: float) -> OverSeeds:
+    """Shares minus others, [seeds] each, paired by seed."""
+    return OverSeeds(**difference_over_seeds(values, reference, confidence, SHARE))
 
 
 def _cell(trial: Trial) -> tuple[bool, bool, str]:
@@ -129,32 +134,33 @@ def _cell(trial: Trial) -> tuple[bool, bool, str]:
     return variant["pretrained"], variant["auxiliary_weight"] > 0, variant["architecture"]
 
 
-def _parameters(trials: list[Trial]) -> dict[str, Any]:
+def _parameters(trials: list[Trial]) -> Parameters:
     """Numbers of parameters by architecture, and how far they are apart."""
     counts = {trial["variant"]["architecture"]: trial["parameters"] for trial in trials}
-    return {**counts, "relative_difference": relative_difference(*counts.values())}
+    return Parameters(**counts, relative_difference=relative_difference(*counts.values()))
 
 
-def _language_model(trials: list[Trial], confidence: float) -> dict[str, Any]:
+def _language_model(trials: list[Trial], confidence: float) -> LanguageModel:
     """Quality of one architecture's pre-trained language model, one trial per seed."""
-    keys = ("nll", "perplexity", "bits_per_byte")
     curves = list(zip(*(trial["zero_shot"] for trial in trials), strict=True))  # [steps][seeds]
-    return {
-        "architecture": trials[0]["variant"]["architecture"],
-        **over(trials, ("validation_loss", "best_step", "steps"), confidence),
-        "validation": over([trial["validation"] for trial in trials], keys, confidence),
-        "test": over([trial["test"] for trial in trials], keys, confidence),
-        "zero_shot": [
-            {"step": rows[0]["step"], **over(list(rows), ZERO_SHOT, confidence, SHARE)}
-            for rows in curves
-        ],
-        "zero_shot_gain": {
-            key: difference_over_seeds(
-                [row[key] for row in curves[-1]], [row[key] for row in curves[0]], confidence, SHARE
-            )
-            for key in ZERO_SHOT
-        },
-    }
+    return LanguageModel.model_validate(
+        {
+            "architecture": trials[0]["variant"]["architecture"],
+            **over(trials, ("validation_loss", "best_step", "steps"), confidence),
+            "validation": over([trial["validation"] for trial in trials], QUALITY, confidence),
+            "test": over([trial["test"] for trial in trials], QUALITY, confidence),
+            "zero_shot": [
+                {"step": rows[0]["step"], **over(list(rows), ZERO_SHOT, confidence, SHARE)}
+                for rows in curves
+            ],
+            "zero_shot_gain": {
+                key: _difference(
+                    [row[key] for row in curves[-1]], [row[key] for row in curves[0]], confidence
+                )
+                for key in ZERO_SHOT
+            },
+        }
+    )
 
 
 def _transferred(

@@ -235,7 +235,8 @@ def tokenizers(datasets: list[str]) -> dict:
             {
                 "dataset": dataset, "normalization": form, "kind": kind, "vocabulary": 600,
                 "merged_by_nfkc": 4, "embedding_parameters": 38400, "body_parameters": 100000,
-                "training": size, "test": size, "changed": {"documents": 0.5, "characters": 0.02},
+                "training": size, "test": size, 
+                "changed": {"documents": 0.5, "characters": 0.02, "bytes": 1.01},
                 "tokens": 20000,
                 "fertility": {"per_word": 2.2, "per_character": kinds[kind] / 9, "per_byte": 0.39},
                 "unknown": {"tokens": 0.02, "bytes": 0.03} if kind == "whitespace"

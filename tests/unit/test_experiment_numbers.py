@@ -415,7 +415,7 @@ def test_columns_of_the_tokenizers_table_are_in_their_order():
             entry["bits_per_original_byte"]["total"]["value"],
         ]  # fmt: skip
         for cell, number in zip(printed, expected_columns, strict=True):
-            assert f"{number:.1f}" in cell, (cell, number)
+            assert str(number) in cell, (cell, number)
 
 
 def test_columns_of_the_scaling_table_are_raw_then_scaled():

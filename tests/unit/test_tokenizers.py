@@ -537,7 +537,7 @@ def files(job):
 
 @pytest.fixture(scope="module")
 def measured(files):
-    return summary.summarise(files, 0.9)
+    return summary.summarise(files, 0.9).as_json()
 
 
 def test_nothing_is_run_twice(files):
@@ -684,10 +684,9 @@ def test_a_training_ended_if_it_was_not_cut_off(files):
             trial["choice"]["steps"] = most
             ended_file["trials"][number]["choice"]["steps"] = most - 1
     ended[1]["trials"][2]["choice"]["steps"] = most
-    assert [entry["ended"] for entry in summary.summarise(cut, 0.9)["tokenizers"]] == [0] * 12
-    assert [entry["ended"] for entry in summary.summarise(ended, 0.9)["tokenizers"]] == [
-        2, 2, 1, *[2] * 9
-    ]  # fmt: skip
+    of_cut, of_ended = (summary.summarise(each, 0.9).tokenizers for each in (cut, ended))
+    assert [entry.ended for entry in of_cut] == [0] * 12
+    assert [entry.ended for entry in of_ended] == [2, 2, 1, *[2] * 9]
 
 
 def test_tokenizers_that_differ_between_seeds_are_refused(files):

@@ -6,8 +6,10 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
-from posenc.artifacts.numbers import Entry, Number, Quantities, estimate, percent
+from posenc.artifacts.numbers import Entry, Number, Quantities
+from posenc.artifacts.printing import Printed, number
 from posenc.drawing.exhibit import Exhibit
+from posenc.experiments.tokenizers.result import Comparison
 
 BITS = tuple(f"none.{kind}.bits_per_byte" for kind in ("bpe", "unigram", "whitespace", "character"))
 SPOKEN = {"reviews": BITS, "japanese": (*BITS, "NFKC.bpe.change")}
@@ -16,37 +18,35 @@ SPOKEN = {"reviews": BITS, "japanese": (*BITS, "NFKC.bpe.change")}
 
 def tokenizers(measurement: Mapping[str, Any]) -> dict[tuple[str, str], Entry]:
     """Bits a byte of the original text, and facts: by data set, and by normalisation and kind."""
-    flat = [
-        bool(choice["flat"]) for entry in measurement["tokenizers"] for choice in entry["choices"]
-    ]
+    result = Comparison.of(measurement)
+    flat = [choice.flat for tokenizer in result.tokenizers for choice in tokenizer.choices]
     facts: dict[tuple[str, str], Entry] = {
-        ("", "seeds"): Number(len(measurement["seeds"])),
+        ("", "seeds"): Number(len(result.seeds)),
         ("", "trainings"): Number(len(flat)),
         ("", "flat"): Number(sum(flat)),
-        ("", "ended"): Number(sum(entry["ended"] for entry in measurement["tokenizers"])),
+        ("", "ended"): Number(sum(tokenizer.ended for tokenizer in result.tokenizers)),
     }
-    for entry in measurement["tokenizers"]:
-        dataset, place = entry["dataset"], f"{entry['normalization']}.{entry['kind']}"
-        facts[dataset, f"{place}.bits_per_byte"] = estimate(entry["bits_per_byte"]["total"])
-        facts[dataset, f"{place}.bits_per_original_byte"] = estimate(
-            entry["bits_per_original_byte"]["total"]
-        )
-        facts[dataset, f"{place}.spelling"] = estimate(entry["bits_per_byte"]["spelling"])
-        facts[dataset, f"{place}.vocabulary"] = Number(entry["vocabulary"])
-        facts[dataset, f"{place}.tokens_per_byte"] = Number(entry["fertility"]["per_byte"])
-        facts[dataset, f"{place}.unknown"] = Number(entry["unknown"]["bytes"])
-        facts[dataset, f"{place}.round_trip"] = Number(entry["round_trip"])
-        facts[dataset, f"{place}.fall"] = percent(entry["fall"])
-        for key in ("learning_rate", "best_step"):
-            chosen = [choice[key] for choice in entry["choices"]]
-            facts[dataset, f"{place}.{key}"] = Number(statistics.mean(chosen))
-    for entry in measurement["differences"]:
-        dataset, place = entry["dataset"], f"{entry['normalization']}.{entry['kind']}"
-        facts[dataset, f"{place}.against_bpe"] = estimate(entry["bits_per_byte"])
-    for entry in measurement["normalizations"]:
-        facts[entry["dataset"], f"NFKC.{entry['kind']}.change"] = estimate(
-            entry["bits_per_original_byte"]
-        )
+    for tokenizer in result.tokenizers:
+        choices = tokenizer.choices
+        of_tokenizer = {
+            "bits_per_byte": number(tokenizer.bits_per_byte.total),
+            "bits_per_original_byte": number(tokenizer.bits_per_original_byte.total),
+            "spelling": number(tokenizer.bits_per_byte.spelling),
+            "vocabulary": Number(tokenizer.vocabulary),
+            "tokens_per_byte": Number(tokenizer.fertility.per_byte),
+            "unknown": Number(tokenizer.unknown.bytes),
+            "round_trip": Number(tokenizer.round_trip),
+            "fall": number(tokenizer.fall, Printed(percent=True)),
+            "learning_rate": Number(statistics.mean(choice.learning_rate for choice in choices)),
+            "best_step": Number(statistics.mean(choice.best_step for choice in choices)),
+        }
+        for key, entry in of_tokenizer.items():
+            facts[tokenizer.dataset, f"{tokenizer.place}.{key}"] = entry
+    for difference in result.differences:
+        key = f"{difference.place}.against_bpe"
+        facts[difference.dataset, key] = number(difference.bits_per_byte)
+    for change in result.normalizations:
+        facts[change.dataset, f"NFKC.{change.kind}.change"] = number(change.bits_per_original_byte)
     return facts
 
 

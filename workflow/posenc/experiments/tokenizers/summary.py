@@ -6,17 +6,20 @@ from typing import Any
 
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
+from posenc.experiments.results import OverSeeds
 from posenc.experiments.summary import Trial, by_variant, over, summary_command
+from posenc.experiments.tokenizers.result import Comparison, Difference, Normalization, Tokenizer
 from posenc.metrics.seeds import difference_over_seeds, over_seeds
 
 REFERENCE = "bpe"
 BITS = ("bits_per_byte", "bits_per_original_byte")
 """Of the text that is coded, and of the text before it was normalised: the same bits over other
 bytes."""
+PARTS = ("total", "model", "spelling")
 
 
-def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
-    """Results over seeds.
+def summarise(files: list[dict[str, Any]], confidence: float) -> Comparison:
+    """Tokenizers over seeds, and differences that are paired by seed.
 
     Parameters
     ----------
@@ -24,15 +27,6 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
         Content of the seeds' files.
     confidence
         Of the intervals over seeds.
-
-    Returns
-    -------
-    dict
-        ``tokenizers``: of each data set, normalisation and kind what does not depend on the seed,
-        bits per byte over seeds, how each seed's rate and steps were chosen, and how many of the
-        trainings ``ended``: their patience was at its end before the upper bound of steps;
-        ``differences`` from byte-level BPE, and ``normalizations``, NFKC minus none, both paired
-        by seed.
 
     Raises
     ------
@@ -46,40 +40,40 @@ def summarise(files: list[dict[str, Any]], confidence: float) -> dict[str, Any]:
         tuple(v.values()): of_variant for v, of_variant in zip(variants, trials, strict=True)
     }
 
-    def paired(key: str, first: dict[str, str], second: dict[str, str]) -> dict[str, Any]:
+    def paired(key: str, first: dict[str, str], second: dict[str, str]) -> OverSeeds:
         ours, theirs = (
             [trial[key]["total"] for trial in by_values[tuple(v.values())]] for v in (first, second)
         )
-        return difference_over_seeds(ours, theirs, confidence)
+        return OverSeeds(**difference_over_seeds(ours, theirs, confidence))
 
-    return {
-        "tokenizers": [_row(of_seeds, most_steps, confidence) for of_seeds in trials],
-        "differences": [
-            {
+    return Comparison(
+        tokenizers=[_tokenizer(of_seeds, most_steps, confidence) for of_seeds in trials],
+        differences=[
+            Difference(
                 **variant,
-                "reference": REFERENCE,
-                "bits_per_byte": paired("bits_per_byte", variant, other),
-            }
+                reference=REFERENCE,
+                bits_per_byte=paired("bits_per_byte", variant, other),
+            )
             for variant in variants
             if variant["kind"] != REFERENCE
             for other in variants
             if other == {**variant, "kind": REFERENCE}
         ],
-        "normalizations": [
-            {
-                "dataset": variant["dataset"],
-                "kind": variant["kind"],
+        normalizations=[
+            Normalization(
+                dataset=variant["dataset"],
+                kind=variant["kind"],
                 **{key: paired(key, variant, other) for key in BITS},
-            }
+            )
             for variant in variants
             if variant["normalization"] == "NFKC"
             for other in variants
             if other == {**variant, "normalization": "none"}
         ],
-    }
+    )
 
 
-def _row(trials: list[Trial], most_steps: int, confidence: float) -> dict[str, Any]:
+def _tokenizer(trials: list[Trial], most_steps: int, confidence: float) -> Tokenizer:
     """One variant: facts once, results over seeds."""
     first = trials[0]
     variant = first["variant"]
@@ -88,18 +82,18 @@ def _row(trials: list[Trial], most_steps: int, confidence: float) -> dict[str, A
             f"the tokenizers of {' '.join(variant.values())} differ between seeds, but they are "
             f"trained on the same documents: delete trials/tokenizers and start again"
         )
-    return {
-        **variant,
-        **first["facts"],
-        **{
-            key: over([trial[key] for trial in trials], ("total", "model", "spelling"), confidence)
-            for key in BITS
-        },
-        "training_bytes": [trial["training_bytes"] for trial in trials],
-        "choices": [trial["choice"] for trial in trials],
-        "ended": sum(trial["choice"]["steps"] < most_steps for trial in trials),
-        "fall": over_seeds([trial["choice"]["fall"] for trial in trials], confidence),
-    }
+    choices = [trial["choice"] for trial in trials]
+    return Tokenizer.model_validate(
+        {
+            **variant,
+            **first["facts"],
+            **{key: over([trial[key] for trial in trials], PARTS, confidence) for key in BITS},
+            "training_bytes": [trial["training_bytes"] for trial in trials],
+            "choices": choices,
+            "ended": sum(choice["steps"] < most_steps for choice in choices),
+            "fall": over_seeds([choice["fall"] for choice in choices], confidence),
+        }
+    )
 
 
 main = summary_command("tokenizers", ["D3"], summarise)

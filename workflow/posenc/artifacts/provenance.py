@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any, TypedDict
+
 from posenc.artifacts import imports
 from posenc.artifacts.files import sha256_json
+
+
+class Provenance(TypedDict):
+    """What a result was made from."""
+
+    parameters: dict[str, Any]
+    """Of its section in params.yaml."""
+    inputs: dict[str, Any]
+    """Checksums of what was read, by name."""
+    versions: dict[str, str]
+    """Of packages."""
+    code: str
+    """Digest of the modules that made it."""
 
 
 def versions(*packages: str) -> dict[str, str]:

@@ -11,7 +11,6 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 
 from posenc.artifacts.checkpoints import Checkpoint
 from posenc.config.optimization import Optimization
+from posenc.experiments.frame import Training
 from posenc.models.training import batch_rows, learning_rate, optimizer_for
 
 
@@ -36,15 +36,16 @@ class Fitted:
     loss
         The lowest validation loss.
     curve
-        ``step``, ``training_loss`` (mean since the last row), ``validation_loss``.
+        By validation, ``step``, ``training_loss`` (mean since the last row), ``validation_loss``,
+        and what else was noted.
     """
 
     step: int = 0
     steps: int = 0
     loss: float = math.inf
-    curve: list[dict[str, Any]] = field(default_factory=list)
+    curve: list[dict[str, float]] = field(default_factory=list)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Training:
         """What a measurement keeps."""
         return {
             "best_step": self.step,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypedDict, TypeVar
 
 import typer
 from pydantic import BaseModel
@@ -26,7 +26,7 @@ from posenc.artifacts.files import (
     sha256_json,
     write_sealed,
 )
-from posenc.artifacts.provenance import code_digest, versions
+from posenc.artifacts.provenance import Provenance, code_digest, versions
 from posenc.config.base import Section
 from posenc.datasets.section import Evaluation
 
@@ -38,8 +38,22 @@ TRAINING_SPLIT = "train"
 P = TypeVar("P", bound=BaseModel)
 Report = Callable[[int, float], None]
 """Is told of each step that is done, and of its loss."""
-Work = Callable[[Checkpoint, Report], dict[str, Any]]
+Work = Callable[[Checkpoint, Report], Mapping[str, Any]]
 """From a checkpoint, and what is told of each step and its loss, to the results of one trial."""
+
+
+class Training(TypedDict):
+    """What trials keep of a training of a network."""
+
+    best_step: int
+    """Steps after which the validation loss was lowest."""
+    steps: int
+    """Steps that were taken."""
+    validation_loss: float
+    """The lowest."""
+    curve: list[dict[str, float]]
+    """By validation, ``step``, ``training_loss`` (mean since the last row), ``validation_loss``,
+    and what else was noted."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +138,7 @@ class Trials:
         experiment: str,
         run: dict[str, str],
         seed: int,
-        provenance: dict[str, Any],
+        provenance: Provenance,
     ) -> None:
         self._output, self.partial, self.seed = output, partial, seed
         self._head = {"schema": SCHEMA, "experiment": experiment, "run": run, "seed": seed}
@@ -147,7 +161,7 @@ class Trials:
         return sha256_json([self._head, part, self._provenance])
 
     def measure(
-        self, variant: dict[str, Any], steps: int, work: Work, again: bool = False
+        self, variant: Mapping[str, Any], steps: int, work: Work, again: bool = False
     ) -> dict[str, Any]:
         """Do one trial, unless it is done; return its variant and results.
 
@@ -234,7 +248,7 @@ def trials_command(
         use_threads(threads)
         job = read_section(config, section)
         files = Files(documents or [], model, weights, tokenizer)
-        provenance = {
+        provenance: Provenance = {
             "parameters": job.recorded(),
             "inputs": job.inputs(files),
             "versions": versions("numpy", "torch", *uses),

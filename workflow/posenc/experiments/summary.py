@@ -10,7 +10,7 @@ import typer
 
 from posenc.artifacts.command import read_section
 from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file, write_sealed
-from posenc.artifacts.provenance import code_digest, versions
+from posenc.artifacts.provenance import Provenance, code_digest, versions
 from posenc.artifacts.results import Result
 from posenc.config.base import Confidence, Section
 from posenc.metrics.seeds import Bounds, SeedMean, over_seeds
@@ -80,7 +80,7 @@ def summary_command(
             )
         summary = summarise(files, job.confidence)
         # All seeds have the same parameters and inputs.
-        provenance = files[0]["provenance"]
+        provenance: Provenance = files[0]["provenance"]
         seeds = {
             f"seed {seed}": sha256_file(p) for seed, p in zip(trial_seeds, trials, strict=True)
         }

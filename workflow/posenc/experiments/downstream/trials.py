@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,9 @@ from posenc.artifacts.files import ArtifactError
 from posenc.conditions.section import Condition
 from posenc.experiments.downstream.documents import DownstreamJob, Texts
 from posenc.experiments.downstream.section import BAG_OF_WORDS, NO_ORDER
-from posenc.experiments.frame import Files, Report, Trials, Work, trials_command
-from posenc.metrics.downstream import BagOfWords, Frozen, relative_changes
-from posenc.metrics.order_sensitivity import changed_predictions
+from posenc.experiments.frame import Files, Report, Training, Trials, Work, trials_command
+from posenc.metrics.downstream import BagOfWords, Frozen, RelativeChanges, relative_changes
+from posenc.metrics.order_sensitivity import Predictions, changed_predictions
 from posenc.models.devices import device_for
 
 if TYPE_CHECKING:
@@ -29,6 +29,42 @@ if TYPE_CHECKING:
     from posenc.experiments.downstream.network import Classifier
 
 POSITIONS = ("intact", "zero")
+
+
+class Right(TypedDict):
+    """Right answers among documents."""
+
+    documents: int
+    correct: int
+
+
+class Outcome(TypedDict):
+    """Counts of a classifier's answers: nothing of a single document is kept."""
+
+    validation: Right
+    test: Predictions
+
+
+class Chosen(TypedDict):
+    """The regularisation of a logistic regression, and its validation loss."""
+
+    inverse_penalty: float
+    validation_loss: float
+
+
+class OfBag(Chosen, Outcome):
+    """A trial of a bag of words."""
+
+
+class OfFrozen(Chosen, Outcome):
+    """A trial of a logistic regression on pooled features."""
+
+    pooled_change: RelativeChanges
+    """How far shuffled words move a document's mean hidden state."""
+
+
+class OfFineTuned(Training, Outcome):
+    """A trial of a linear head and the layers below it."""
 
 
 def measure(job: DownstreamJob, files: Files, trials: Trials) -> None:
@@ -49,7 +85,7 @@ def measure(job: DownstreamJob, files: Files, trials: Trials) -> None:
 def bag_of_words(texts: Texts, task: str) -> Work:
     """The trial of a classifier that knows which tokens a document has but not their order."""
 
-    def work(checkpoint: Checkpoint, report: Report) -> dict[str, Any]:
+    def work(checkpoint: Checkpoint, report: Report) -> OfBag:
         ids = texts.all
         examples = {
             name: ([ids[row] for row in rows], labels)
@@ -150,7 +186,7 @@ class Subject:
     def frozen(self, task: str) -> Work:
         """The trial of a logistic regression on pooled features."""
 
-        def work(checkpoint: Checkpoint, report: Report) -> dict[str, Any]:
+        def work(checkpoint: Checkpoint, report: Report) -> OfFrozen:
             examples = self.examples(task)
             pooled = {
                 name: (encoded.pooled, labels) for name, (encoded, labels) in examples.items()
@@ -169,7 +205,7 @@ class Subject:
     def fine_tuned(self, task: str) -> Work:
         """The trial of a linear head and the layers below it."""
 
-        def work(checkpoint: Checkpoint, report: Report) -> dict[str, Any]:
+        def work(checkpoint: Checkpoint, report: Report) -> OfFineTuned:
             from posenc.capture.interventions import applied
             from posenc.capture.parts import architecture
             from posenc.experiments.downstream.network import Classifier, Encoder, freeze_positions
@@ -192,7 +228,7 @@ class Subject:
         examples: dict[str, tuple[Encoded, NDArray[np.bool_]]],
         checkpoint: Checkpoint,
         report: Report,
-    ) -> dict[str, Any]:
+    ) -> OfFineTuned:
         import torch
 
         from posenc.experiments.downstream.network import fine_tune, logits, padding_token
@@ -221,7 +257,7 @@ class Subject:
 def _outcome(
     examples: Mapping[str, tuple[Any, NDArray[np.bool_]]],
     predict: Callable[[Any], NDArray[np.bool_]],
-) -> dict[str, Any]:
+) -> Outcome:
     """Counts of right answers: nothing of a single document is kept."""
     validation, labels = examples["validation"]
     test, test_labels = examples["test"]

@@ -9,7 +9,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 from posenc.artifacts.checkpoints import Checkpoint
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
-from posenc.experiments.frame import Files, LabelledJob, Report, Trials, trials_command
+from posenc.experiments.frame import (
+    Files,
+    LabelledJob,
+    Report,
+    Training,
+    Trials,
+    trials_command,
+)
 from posenc.experiments.pretraining.documents import Text, draw
 from posenc.experiments.pretraining.section import PretrainingTraining
 from posenc.metrics.parameter_matching import relative_difference
@@ -31,6 +38,54 @@ if TYPE_CHECKING:
 MOST_APART = 0.02
 """Share by which the two networks' numbers of parameters may differ."""
 EVALUATION_BATCH = 32
+
+
+class Quality(TypedDict):
+    """Loss of a language model on the beginnings of texts."""
+
+    nll: float
+    """In nats per token."""
+    perplexity: float
+    bits_per_byte: float
+    tokens: int
+    bytes: int
+    """Of the tokens that are predicted."""
+
+
+class OfPretraining(Training):
+    """A trial of the language model of one architecture."""
+
+    parameters: int
+    vocabulary_size: int
+    sequences: int
+    """That it is trained on."""
+    zero_shot: list[dict[str, float]]
+    """By validation, ``step`` and what :meth:`Experiment.zero_shot` returns."""
+    validation: Quality
+    test: Quality
+
+
+class OfFinetuning(Training):
+    """A trial of a classifier."""
+
+    parameters: int
+    validation_accuracy: float
+    test_loss: float
+    """Cross-entropy, nats per text."""
+    accuracy: float
+    """On the test texts."""
+
+
+class Finetuning(TypedDict):
+    """What is varied of a classifier."""
+
+    stage: str
+    """``finetuning``, or ``transfer`` of some layers."""
+    architecture: str
+    pretrained: bool
+    auxiliary_weight: float
+    layers: NotRequired[int]
+    """Blocks of the pre-trained network that it begins with; all where it is left out."""
 
 
 def measure(job: LabelledJob[PretrainingTraining], files: Files, trials: Trials) -> None:
@@ -173,7 +228,7 @@ class Experiment:
 
     def pretrain(
         self, architecture: str, kept: Checkpoint, checkpoint: Checkpoint, report: Report
-    ) -> dict[str, Any]:
+    ) -> OfPretraining:
         """Train a language model on the documents without labels, and keep its weights."""
         import torch
 
@@ -215,7 +270,7 @@ class Experiment:
         layers: int | None,
         checkpoint: Checkpoint,
         report: Report,
-    ) -> dict[str, Any]:
+    ) -> OfFinetuning:
         """Train a classifier, from pre-trained weights or from new ones, and test it."""
         import torch
 
@@ -250,7 +305,7 @@ class Experiment:
             "accuracy": accuracy,
         }
 
-    def language(self, network: LanguageModel, part: str) -> dict[str, Any]:
+    def language(self, network: LanguageModel, part: str) -> Quality:
         """Loss on the beginnings of texts: nats per token, perplexity, bits per byte.
 
         The first token is only read. Bytes are those of the tokens that are predicted.
@@ -352,7 +407,7 @@ class Experiment:
             )
 
 
-def variants(parameters: PretrainingTraining) -> list[dict[str, Any]]:
+def variants(parameters: PretrainingTraining) -> list[Finetuning]:
     """The fine-tunings: eight of the ablation, then by layers transferred.
 
     All layers of the Transformer with the auxiliary loss are one of the eight.
@@ -360,14 +415,14 @@ def variants(parameters: PretrainingTraining) -> list[dict[str, Any]]:
     from posenc.experiments.pretraining.network import ARCHITECTURES
 
     weight = parameters.auxiliary_weight
-    ablation = [
+    ablation: list[Finetuning] = [
         {"stage": "finetuning", "architecture": architecture, "pretrained": pretrained,
          "auxiliary_weight": auxiliary}
         for architecture in ARCHITECTURES
         for pretrained in (True, False)
         for auxiliary in (weight, 0.0)
     ]  # fmt: skip
-    transferred = [
+    transferred: list[Finetuning] = [
         {"stage": "transfer", "architecture": "transformer", "pretrained": True,
          "auxiliary_weight": weight, "layers": layers}
         for layers in range(parameters.n_layers)

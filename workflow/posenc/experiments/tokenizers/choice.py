@@ -12,7 +12,7 @@ import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -26,6 +26,36 @@ from posenc.experiments.tokenizers.kinds import Tokens
 from posenc.experiments.tokenizers.network import bits_per_byte, language_model, nll
 from posenc.experiments.tokenizers.section import TokenizersTraining
 from posenc.metrics.tokenizers import FLAT, late_fall
+
+
+class Tried(TypedDict):
+    """A learning rate, and the fewest bits per byte in its first steps; None if it diverged."""
+
+    learning_rate: float
+    bits_per_byte: float | None
+
+
+class Validation(TypedDict):
+    """Bits per byte of the validation documents after some steps."""
+
+    step: int
+    bits_per_byte: float
+
+
+class Choice(TypedDict):
+    """How a learning rate and a number of steps were chosen; bits are of validation documents."""
+
+    tried: list[Tried]
+    learning_rate: float
+    best_step: int
+    steps: int
+    """That were taken."""
+    bits_per_byte: float
+    """After the best step."""
+    curve: list[Validation]
+    fall: float
+    """Of :func:`posenc.metrics.tokenizers.late_fall`."""
+    flat: bool
 
 
 @dataclass
@@ -50,10 +80,10 @@ class Chosen:
     tried: dict[float, float]
     fitted: Fitted
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Choice:
         """What a measurement keeps."""
         curve = self.fitted.curve
-        steps = [row["step"] for row in curve]
+        steps = [int(row["step"]) for row in curve]
         bits = [row["validation_loss"] for row in curve]
         fall = late_fall(steps, bits)
         return {

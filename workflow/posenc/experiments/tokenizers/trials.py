@@ -15,7 +15,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,55 @@ if TYPE_CHECKING:
     import torch
     from tokenizers import Tokenizer
 
+    from posenc.experiments.tokenizers.choice import Choice
     from posenc.experiments.tokenizers.kinds import Tokens
+
+
+class Unknown(TypedDict):
+    """What a tokenizer does not know of the test documents."""
+
+    tokens: float
+    """Share of tokens that are unknown."""
+    bytes: float
+    """Share of bytes that they stand for."""
+
+
+class Facts(TypedDict):
+    """What does not depend on the seed; of the test documents unless said otherwise."""
+
+    vocabulary: int
+    merged_by_nfkc: int
+    """Entries of the vocabulary that NFKC writes like another."""
+    embedding_parameters: int
+    body_parameters: int
+    training: dict[str, int]
+    """Sizes of the training documents."""
+    test: dict[str, int]
+    """Sizes."""
+    changed: dict[str, float]
+    """What the normalisation changes."""
+    tokens: int
+    fertility: dict[str, float]
+    unknown: Unknown
+    round_trip: float
+    """Share of documents that are the same when their tokens are read back."""
+    rebuilt: float
+    """The same with unknown pieces spelled."""
+    uniform_bits_per_byte: float
+    """By a model that has learned nothing."""
+
+
+class OfTokenizer(TypedDict):
+    """A trial of a tokenizer and the model over it."""
+
+    facts: Facts
+    bits_per_byte: dict[str, float]
+    """Of the test documents, over bytes of the text that is coded."""
+    bits_per_original_byte: dict[str, float]
+    """Over bytes of the text before it was normalised."""
+    training_bytes: int
+    """Bytes of text that were learned from, repetitions included."""
+    choice: Choice
 
 
 class Text(Section):
@@ -206,7 +254,7 @@ def trial(
     kept: Sequence[Checkpoint],
     report: Report,
     device: str,
-) -> dict[str, Any]:
+) -> OfTokenizer:
     """Train a tokenizer and a model over it, and code the tests with them."""
     from posenc.experiments.tokenizers.choice import choose
     from posenc.experiments.tokenizers.kinds import tokenize, train_tokenizer
@@ -245,9 +293,7 @@ def segment_bytes(texts: Sequence[str], size: int) -> NDArray[np.int64]:
     return np.array([min(size, n - start) for n in totals for start in range(0, n, size)])
 
 
-def facts(
-    tokenizer: Tokenizer, network: torch.nn.Module, corpus: Corpus, test: Tokens
-) -> dict[str, Any]:
+def facts(tokenizer: Tokenizer, network: torch.nn.Module, corpus: Corpus, test: Tokens) -> Facts:
     """What does not depend on the seed."""
     from posenc.experiments.tokenizers.kinds import whole_entries
 

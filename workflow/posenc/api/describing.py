@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -117,7 +117,7 @@ def looked_at(name: str, revision: str) -> list[str]:
     return said(from_place(name, place_of(name, revision), is_kept=True))
 
 
-def lines_of(name: str, record: dict[str, Any]) -> list[str]:
+def lines_of(name: str, record: Mapping[str, Any]) -> list[str]:
     """What a verification says, in a few lines."""
     kind = "decoder" if record["is_causal"] else "encoder"
     sizes = f"{record['n_layers']} layers of {record['n_heads']} heads, d_model {record['d_model']}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -47,6 +47,24 @@ PATTERN = 1e-6
 """Difference of an attention pattern that rounding explains, whose entries are 0 to 1."""
 
 
+class Verdict(TypedDict):
+    """What an artifact holds of a :class:`Verification`."""
+
+    model_type: str
+    is_causal: bool
+    position: str
+    n_layers: int
+    n_heads: int
+    d_model: int
+    d_head: int
+    positions: int | None
+    """Rows of the table of position embeddings."""
+    library: str
+    checks: list[dict[str, Any]]
+    can: dict[str, str | None]
+    """By what measurements need, why it lacks it; None where it does not."""
+
+
 @dataclass(frozen=True)
 class Verification:
     """All checks of a model, and what follows from them."""
@@ -55,7 +73,7 @@ class Verification:
     checks: tuple[Check, ...]
     library: str
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Verdict:
         """What an artifact holds of it."""
         arch = self.architecture
         return {

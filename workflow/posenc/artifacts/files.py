@@ -205,7 +205,7 @@ def if_whole(path: Path, read: Callable[[Path], T]) -> T | None:
         return None
 
 
-def write_sealed(path: str | os.PathLike, value: dict[str, Any]) -> None:
+def write_sealed(path: str | os.PathLike, value: Mapping[str, Any]) -> None:
     """Write a JSON mapping with its own checksum under the key ``sha256``."""
     write_json(path, {**value, "sha256": sha256_json(value)})
 

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from posenc.artifacts.files import sha256_file
 
@@ -32,7 +32,18 @@ _DISCOVERS = re.compile(r'discovered\("([\w.]+)", "(\w+)"\)')
 
 RUNNER = ROOT / "workflow" / "job.py"
 """Runs every step; the settings that a step computes with are there."""
-PLANNED: dict[str, dict[str, Any]] = {}
+
+
+class Code(TypedDict):
+    """A step's code."""
+
+    files: dict[str, str]
+    """SHA-256 of each."""
+    versions: dict[str, str]
+    """Of packages."""
+
+
+PLANNED: dict[str, Code] = {}
 """In a job, the code of its step and of others that it names, as it was planned."""
 
 
@@ -183,7 +194,7 @@ def commands() -> list[str]:
     )
 
 
-def described(module: str) -> dict[str, Any]:
+def described(module: str) -> Code:
     """A step's code as its job compares it: SHA-256 of its files, and versions of its packages.
 
     In a job, it is what was planned: the files may have been edited since.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,24 +15,48 @@ NARROW = {"BF16": "bfloat16", "F16": "float16"}
 """Types whose numbers are float32 numbers of fewer bits, by their names in safetensors files."""
 
 
+class LossError(TypedDict, total=False):
+    """How far losses are from those in float32, in nats; empty where no token is scored."""
+
+    nll_difference: float
+    """The mean over tokens."""
+    nll_sd: float
+    """The standard deviation over tokens."""
+
+
+class StatesError(LossError):
+    """How far a fast run is from float32."""
+
+    tokens: int
+    """That were compared."""
+    relative_error: list[float]
+    """[n_layers + 1]: norm of the difference over that of the reference, all tokens together."""
+    one_minus_cosine: list[float]
+    """[n_layers + 1]: mean over tokens."""
+
+
+class Precision(LossError):
+    """What a run was computed in, and how far it is from float32 where that is not ``exact``."""
+
+    mode: str
+    """``exact`` or ``fast``."""
+    tokens: NotRequired[int]
+    relative_error: NotRequired[list[float]]
+    one_minus_cosine: NotRequired[list[float]]
+
+
 def is_narrow(kind: object) -> bool:
     """Whether a type is one of :data:`NARROW`; torch's, or its name."""
     return str(kind).removeprefix("torch.") in NARROW.values()
 
 
-def loss_error(nll: NDArray[np.float32], reference: NDArray[np.float32]) -> dict[str, float]:
+def loss_error(nll: NDArray[np.float32], reference: NDArray[np.float32]) -> LossError:
     """How far losses are from those in float32.
 
     Parameters
     ----------
     nll, reference
         float32 [scored tokens], nats.
-
-    Returns
-    -------
-    dict
-        ``nll_difference``, the mean over tokens, and its standard deviation ``nll_sd``; nothing
-        where no token is scored.
     """
     if not len(nll):
         return {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -24,6 +24,33 @@ REACH = 4
 
 Progress = Callable[[int], Any]
 """Is told how much further the learning of a mask is: tokens, or steps."""
+
+
+class OfMethod(TypedDict, total=False):
+    """What a method says of the mask that it learned."""
+
+    tokens: int
+    """Of the calibration text that were read."""
+    slope: float
+    """The one that was best."""
+    kept_step: int
+    """After which the loss was lowest."""
+    parameters: int
+    """Numbers that were fitted."""
+    curve: list[dict[str, float]]
+    """``loss`` on the choosing documents, by ``slope`` or ``step``."""
+
+
+class Facts(OfMethod):
+    """What is known of a mask that was learned; losses are on the choosing documents."""
+
+    unit: str
+    """Of losses."""
+    intact: float
+    start: float
+    """Of the model that the mask is put on."""
+    loss: float
+    """With the mask."""
 
 
 @dataclass

@@ -6,12 +6,10 @@ computed goes straight into a buffer of the storage type, and is written while t
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,6 +25,7 @@ from posenc.capture.parts import ConditionError, architecture, blocks, is_decode
 from posenc.capture.rows import check_ids, output_of
 from posenc.capture.section import Activations
 from posenc.models.devices import wait_for
+from posenc.store.activations import Sizes
 from posenc.tokens.packing import Pack, positions_of
 
 _TORCH_DTYPES = {"float16": torch.float16, "float32": torch.float32}
@@ -72,9 +71,15 @@ class Shape:
             width=None if is_shared_out else arch.d_head,
         )
 
-    def as_json(self) -> dict[str, int]:
+    def as_json(self) -> Sizes:
         """What the index of a store says about the model."""
-        return {key: value for key, value in dataclasses.asdict(self).items() if value is not None}
+        sizes: Sizes = {
+            "n_layers": self.n_layers,
+            "n_heads": self.n_heads,
+            "d_model": self.d_model,
+            "vocabulary_size": self.vocabulary_size,
+        }
+        return sizes if self.width is None else {**sizes, "width": self.width}
 
     def sizes(self, tokens: int) -> dict[str, tuple[int, ...]]:
         """Shapes of the activations of so many tokens: layer, then head, token, feature."""
@@ -266,7 +271,7 @@ class Buffer:
         """
         sizes = self.shape.sizes(sum(map(len, documents)))
         # In one piece, as a copy from a GPU has to be.
-        views: dict[str, Any] = {
+        views: dict[str, Tensor] = {
             name: array[: math.prod(sizes[name])].view(sizes[name])
             for name, array in self.arrays.items()
         }

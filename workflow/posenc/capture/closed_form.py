@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 
 from posenc.architectures.position import Turned, frequencies
 from posenc.artifacts.files import ArtifactError
-from posenc.capture.calibration import REACH, Calibration, Progress
+from posenc.capture.calibration import REACH, Calibration, OfMethod, Progress
 from posenc.capture.content import Heads, with_and_without
 from posenc.capture.pair_scores import turns_of
 from posenc.capture.parts import ConditionError, architecture, is_decoder, is_rotary
@@ -49,7 +48,7 @@ def drawn(source: ClosedFormMask | MeanVectors, data: Calibration) -> list[list[
 
 def closed_form(
     source: ClosedFormMask, data: Calibration, progress: Progress = lambda done: None
-) -> tuple[LearnedMask, dict[str, Any]]:
+) -> tuple[LearnedMask, OfMethod]:
     """The mask that mean queries and keys give, :mod:`posenc.metrics.closed_form`.
 
     ``progress`` is called with the number of tokens seen.
@@ -63,11 +62,11 @@ def closed_form(
         means = _head_means(source, data, documents, progress)
         data.known[key] = calibrated(means, data, lengths)
     relative, first = (placebo(source, np.nan_to_num(curve)) for curve in data.known[key])
-    learned: dict[str, Any] = {"relative": relative.astype(np.float32)}
+    learned: dict[str, np.ndarray] = {"relative": relative.astype(np.float32)}
     if source.first:
         learned["first"] = (first - relative[:, :, 0]).astype(np.float32)
     mask = LearnedMask(**learned)
-    facts = {"tokens": sum(lengths)}
+    facts: OfMethod = {"tokens": sum(lengths)}
     if not source.temperature:
         return mask, facts
     temperature = temperatures(data, documents, mask, source.position, progress)
@@ -76,7 +75,7 @@ def closed_form(
 
 def mean_vectors(
     source: MeanVectors, data: Calibration, progress: Progress = lambda done: None
-) -> tuple[LearnedMask, dict[str, Any]]:
+) -> tuple[LearnedMask, OfMethod]:
     """Mean queries and keys of each head of a rotary model, before rotation.
 
     ``progress`` is called with the number of tokens seen.

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from posenc.capture.calibration import Calibration, Progress, shape_of, start_of, with_mask
+from posenc.capture.calibration import (
+    Calibration,
+    OfMethod,
+    Progress,
+    shape_of,
+    start_of,
+    with_mask,
+)
 from posenc.capture.capture import batches_of, forward, pad
 from posenc.capture.closed_form import HeadMeans, calibrated, means_of, temperatures
 from posenc.capture.content import scores_of, with_and_without
@@ -102,14 +108,14 @@ def _allowed(data: Calibration, documents: list[list[int]]) -> Tensor:
 
 def distill(
     source: DistilledMask, data: Calibration, progress: Progress = lambda done: None
-) -> tuple[LearnedMask, dict[str, Any]]:
+) -> tuple[LearnedMask, OfMethod]:
     """The mean difference that position makes to the scores, z intact - z without positions.
 
     ``progress`` is called with the number of tokens seen.
     """
     n_layers, n_heads, sides = shape_of(data.model)
     longest = data.longest
-    learned: dict[str, Any]
+    learned: dict[str, np.ndarray]
     if source.layout == "absolute":
         learned = {"absolute": np.zeros((n_layers, n_heads, longest, longest), np.float32)}
     else:

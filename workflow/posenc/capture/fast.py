@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from posenc.artifacts.precision import loss_error
+from posenc.artifacts.precision import StatesError, loss_error
 from posenc.capture.capture import document_losses, packed_states
 from posenc.capture.parts import is_decoder
 from posenc.models.affine import pack
@@ -40,17 +39,8 @@ class Sample:
             nll = np.concatenate(document_losses(model, states[-1], documents))
         return cls([state.float().cpu() for state in states], nll)
 
-    def error(self, reference: Sample) -> dict[str, Any]:
-        """How far it is from what the model says in float32.
-
-        Returns
-        -------
-        dict
-            ``tokens``; by hidden state ``relative_error``, the norm of the difference over the norm
-            of the reference, all tokens together, and ``one_minus_cosine``, its mean over tokens;
-            for a decoder ``nll_difference``, the mean over tokens in nats, and its standard
-            deviation ``nll_sd``.
-        """
+    def error(self, reference: Sample) -> StatesError:
+        """How far it is from what the model says in float32."""
         pairs = list(zip(self.states, reference.states, strict=True))
         cosines = [functional.cosine_similarity(a.double(), b.double(), dim=-1) for a, b in pairs]
         return {

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 
 from posenc.capture.calibration import (
     REACH,
     Calibration,
+    Facts,
+    OfMethod,
     Progress,
     masked,
     position_of,
@@ -42,7 +43,7 @@ def relative_slope(slope: float, shape: tuple[int, int, int], offsets: int) -> n
 
 def choose_slope(
     source: SlopeMask, data: Calibration, progress: Progress = lambda done: None
-) -> tuple[LearnedMask, dict[str, Any]]:
+) -> tuple[LearnedMask, OfMethod]:
     """The slope of the list that is best on the choosing documents.
 
     ``progress`` is called with the number of tokens seen, once for each slope.
@@ -70,7 +71,7 @@ def learn(
     data: Calibration,
     progress: Progress = lambda done: None,
     others: Mapping[str, LearnedMask] | None = None,
-) -> tuple[LearnedMask, dict[str, Any]]:
+) -> tuple[LearnedMask, Facts]:
     """Learn a mask as its section says, and judge it on the choosing documents.
 
     Parameters
@@ -83,14 +84,13 @@ def learn(
     mask
         To be used by :func:`posenc.capture.interventions.applied`.
     facts
-        ``unit``, and losses on the choosing documents: ``intact``, ``start`` (the model that the
-        mask is put on) and ``loss`` (with the mask); what a method adds.
+        Its losses, and what its method says of it.
     """
     if isinstance(source, FittedMask):
         base = None if source.begin is None else (others or {})[source.begin]
         mask, facts = fit(source, data, progress, base)
     else:
-        methods: dict[str, Callable[..., tuple[LearnedMask, dict[str, Any]]]] = {
+        methods: dict[str, Callable[..., tuple[LearnedMask, OfMethod]]] = {
             "slope": choose_slope,
             "closed_form": closed_form,
             "means": mean_vectors,
@@ -98,9 +98,14 @@ def learn(
         }
         mask, facts = methods[source.method](source, data, progress)
     judged = with_mask(position_of(source), mask.is_biased)
+    losses = data.losses(
+        {"intact": INTACT, "start": start_of(source.position), "loss": judged}, mask
+    )
     return mask, {
         "unit": "nats per token" if data.is_decoder else "1 - cosine of the last hidden state",
-        **data.losses({"intact": INTACT, "start": start_of(source.position), "loss": judged}, mask),
+        "intact": losses["intact"],
+        "start": losses["start"],
+        "loss": losses["loss"],
         **facts,
     }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +14,7 @@ from posenc.capture.branches import NO_CHANGE, Branch, lengths_of, unpadded
 from posenc.capture.calibration import (
     REACH,
     Calibration,
+    OfMethod,
     Progress,
     position_of,
     shape_of,
@@ -167,7 +167,7 @@ def fit(
     data: Calibration,
     progress: Progress = lambda done: None,
     base: LearnedMask | None = None,
-) -> tuple[LearnedMask, dict[str, Any]]:
+) -> tuple[LearnedMask, OfMethod]:
     """Fit the mask's parameters by gradient; the model's weights stay as they are.
 
     ``progress`` is called with 1 after every step; ``base`` is the mask that the fit begins with.

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -32,7 +32,17 @@ from posenc.conditions.section import Condition
 from posenc.config.base import Name, Section
 from posenc.models.files import model_digests
 from posenc.models.section import Reading
-from posenc.store.activations import INDEX, LOSSES, SCHEMA, ActivationStore, shard_name
+from posenc.store.activations import (
+    INDEX,
+    LOSSES,
+    SCHEMA,
+    ActivationStore,
+    Identity,
+    Metadata,
+    OfModel,
+    StoredFile,
+    shard_name,
+)
 from posenc.store.shards import ShardFile
 from posenc.tokens.tokenized import Tokens
 
@@ -65,7 +75,7 @@ class Run:
     condition: str
     intervention: Condition
     tokens: Tokens
-    identity: dict[str, Any]
+    identity: Identity
     output: Path
     partial: Path
 
@@ -117,7 +127,7 @@ def runs_of(job: Job, model: str, weights: Path, tokens: Path, output: Path) -> 
     for dataset in job.datasets:
         read = Tokens(tokens / f"{dataset}.parquet")
         for condition, intervention in job.conditions.items():
-            identity = {
+            identity: Identity = {
                 "inputs": {"tokens": read.digest, **digests},
                 "condition": intervention.model_dump(),
                 "parameters": job.activations.model_dump(),
@@ -179,7 +189,7 @@ def write_shard(
     number: int,
     tensors: Mapping[str, tuple[str, tuple[int, ...]]],
     fill: Callable[[ShardFile], list[np.ndarray]],
-    shape: dict[str, Any],
+    of_model: OfModel,
 ) -> None:
     """Write a shard and its losses, then the receipt that makes them count as finished.
 
@@ -193,7 +203,7 @@ def write_shard(
         Types and shapes of its tensors, see :class:`posenc.store.shards.ShardFile`.
     fill
         Writes them, and returns the losses of each document, none for an encoder.
-    shape
+    of_model
         What the index says of the model.
     """
     files = {}
@@ -207,7 +217,7 @@ def write_shard(
         with atomic_file(partial / losses_name(number)) as temporary, open(temporary, "wb") as file:
             np.save(file, np.concatenate(losses))
         files[losses_name(number)] = sha256_file(partial / losses_name(number))
-    write_sealed(receipt(partial, number), {"files": files, "shape": shape})
+    write_sealed(receipt(partial, number), {"files": files, "shape": of_model})
 
 
 def is_captured(run: Run, job: Job) -> bool:
@@ -244,7 +254,7 @@ def finish(run: Run, job: Job) -> None:
                 damaged, f"{damaged} does not match its checksum: it was altered or damaged"
             )
     receipts = [read_sealed(receipt(partial, number)) for number in range(len(shards))]
-    files = [
+    files: list[StoredFile] = [
         {"file": shard_name(number), "sha256": written["files"][shard_name(number)]}
         for number, written in enumerate(receipts)
     ]
@@ -270,21 +280,18 @@ def finish(run: Run, job: Job) -> None:
             "length": pa.array(lengths, pa.int32()),
         }
     )
-    write_table(
-        index,
-        partial / INDEX,
-        {
-            "schema": SCHEMA,
-            "run": {"model": run.model, "dataset": run.dataset, "condition": run.condition},
-            "family": job.reading.family,
-            "is_decoder": job.reading.is_decoder,
-            "bos": run.tokens.metadata["bos"],
-            **receipts[0]["shape"],
-            "n_shards": len(shards),
-            "files": files,
-            **run.identity,
-        },
-    )
+    metadata: Metadata = {
+        "schema": SCHEMA,
+        "run": {"model": run.model, "dataset": run.dataset, "condition": run.condition},
+        "family": job.reading.family,
+        "is_decoder": job.reading.is_decoder,
+        "bos": run.tokens.metadata["bos"],
+        **cast(OfModel, receipts[0]["shape"]),
+        "n_shards": len(shards),
+        "files": files,
+        **run.identity,
+    }
+    write_table(index, partial / INDEX, metadata)
     replace_directory(partial, run.output)
 
 

@@ -12,7 +12,7 @@ from torch import nn
 from posenc.architectures.architecture import Architecture
 from posenc.architectures.discover import of
 from posenc.architectures.needs import ArchitectureError
-from posenc.architectures.verify import Verification, verify
+from posenc.architectures.verify import Verdict, Verification, verify
 from posenc.capture.rows import packed_row
 from posenc.models import schemes
 from posenc.models.files import ModelError
@@ -72,7 +72,7 @@ def read(model: nn.Module, tokenizer: Tokenizer, most: int) -> list[list[int]]:
     return [encoding.ids[:most] for encoding in encodings]
 
 
-def looked_at(key: str, section: Reading, folder: Path, tokenizer: Tokenizer) -> dict[str, Any]:
+def looked_at(key: str, section: Reading, folder: Path, tokenizer: Tokenizer) -> Verdict:
     """Load the model of a folder and compare it, with the library and with its section.
 
     Parameters
@@ -83,11 +83,6 @@ def looked_at(key: str, section: Reading, folder: Path, tokenizer: Tokenizer) ->
         What ``params.yaml`` says of it.
     folder, tokenizer
         In the hub's format; as its texts are read.
-
-    Returns
-    -------
-    dict
-        :meth:`posenc.architectures.verify.Verification.as_json`.
 
     Raises
     ------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -163,7 +163,7 @@ def hashed_places(ids: tuple[int, ...], sides: int, longest: int, seed: int) -> 
     return place + longest * hashed_sides(ids, seed) if sides > 1 else place
 
 
-def write(path: Path, mask: LearnedMask, facts: dict[str, Any]) -> None:
+def write(path: Path, mask: LearnedMask, facts: Mapping[str, Any]) -> None:
     """Write NAME.safetensors, and NAME.json with the facts and its checksum, atomically."""
     from safetensors.numpy import save_file
 

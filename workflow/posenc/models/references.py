@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from posenc.artifacts.contents import PLACE, Contents
 from posenc.artifacts.files import ArtifactError, sha256_file
@@ -53,15 +53,26 @@ def weight_files(folder: Path) -> tuple[str, ...]:
     return tuple(names)
 
 
+class Reference(TypedDict):
+    """What a weights file without tensors says."""
+
+    folder: str
+    """Where the weights are."""
+    files: dict[str, tuple[int, str]]
+    """By name: bytes, and SHA-256."""
+
+
 def refer(place: Path, path: Path) -> None:
     """Write a weights file that says where a folder's weights are, with their checksums."""
     from safetensors.numpy import save_file
 
-    files = {
-        name: [(place / name).stat().st_size, sha256_file(place / name)]
-        for name in weight_files(place)
+    said: Reference = {
+        "folder": str(place.resolve()),
+        "files": {
+            name: ((place / name).stat().st_size, sha256_file(place / name))
+            for name in weight_files(place)
+        },
     }
-    said = {"folder": str(place.resolve()), "files": files}
     save_file({}, path, metadata={REFERENCE: json.dumps(said, sort_keys=True)})
 
 
@@ -89,7 +100,7 @@ def weight_paths(folder: Path) -> list[Path]:
     return paths
 
 
-def _reference(path: Path) -> dict[str, Any] | None:
+def _reference(path: Path) -> Reference | None:
     """What a weights file without tensors refers to; None for one with tensors."""
     if path.stat().st_size > 2**16:
         return None

@@ -12,7 +12,7 @@ import functools
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 import numpy as np
 import torch
@@ -189,6 +189,17 @@ def optimizer_for(model: nn.Module, source: TrainSource | Optimization) -> torch
     )
 
 
+class Row(TypedDict):
+    """A row of a loss curve, losses in nats per token."""
+
+    step: int
+    tokens: int
+    """That were learned from, repetitions included."""
+    training_loss: float
+    """Mean since the row before."""
+    validation_loss: float
+
+
 def train(
     model: nn.Module,
     training: Tensor,  # [sequences, n_positions]
@@ -199,7 +210,7 @@ def train(
     device: str = "cpu",
     report: Callable[[int, float], None] = lambda step, loss: None,
     say: Callable[[str], None] = to_stderr,
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Train a decoder, going on from a checkpoint where ``folder`` holds one.
 
     Parameters
@@ -223,8 +234,8 @@ def train(
 
     Returns
     -------
-    list of dict
-        The loss curve: step, tokens, training_loss (mean since the last row), validation_loss.
+    list of Row
+        The loss curve.
     """
     model.to(device).train()
     optimizer = optimizer_for(model, source)
@@ -267,7 +278,7 @@ def train(
 
 def _restore(
     checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Optimizer
-) -> tuple[int, list[float], list[dict[str, Any]]]:
+) -> tuple[int, list[float], list[Row]]:
     state = checkpoint.load()
     if state is None:
         return 0, [], []

@@ -19,10 +19,11 @@ from tqdm import tqdm
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import ArtifactError, write_json
-from posenc.artifacts.precision import SAMPLE_TOKENS
+from posenc.artifacts.precision import SAMPLE_TOKENS, Precision, StatesError
 from posenc.capture.runs import Job, Run, is_finished, runs_of, write_shard
 from posenc.capture.section import Activations
 from posenc.models.devices import tokens_at_once, wait_for
+from posenc.store.activations import OfModel, Sizes
 from posenc.store.shards import ShardFile
 from posenc.tokens.packing import packs_of
 
@@ -87,19 +88,20 @@ def capture(job: Job, runs: list[Run], weights: Path, part: int, parts: int, thr
                     number,
                     tensors_of(shape, job.activations, int(run.tokens.lengths[documents].sum())),
                     functools.partial(_fill, network, run, job.activations, documents, bar),
-                    shape.as_json() | {"precision": errors[run.name]} | _unlike(network, run),
+                    _of_model(network, run, shape.as_json(), errors[run.name]),
                 )
 
 
-def _unlike(network, run: Run) -> dict[str, str]:
-    """Why attention does not follow from the queries and keys of a run; empty if it does."""
+def _of_model(network, run: Run, sizes: Sizes, precision: Precision) -> OfModel:
+    """What the receipt of a shard says of the model."""
     from posenc.capture.parts import architecture
 
+    of_model: OfModel = {**sizes, "precision": precision}
     reason = architecture(network).unlike_queries_and_keys(int(run.tokens.lengths.max()))
-    return {} if reason is None else {"not_rebuilt": reason}
+    return of_model if reason is None else {**of_model, "not_rebuilt": reason}
 
 
-def computed_in(network, job: Job, runs: list[Run]) -> dict[str, dict[str, Any]]:
+def computed_in(network, job: Job, runs: list[Run]) -> dict[str, Precision]:
     """Let the model compute as the parameters say; returns the precision of each run, by name.
 
     A fast run is compared with float32 on its first documents, under its condition. Where bfloat16
@@ -123,16 +125,15 @@ def computed_in(network, job: Job, runs: list[Run]) -> dict[str, dict[str, Any]]
     with in_float32(network):
         exact = list(samples())
     faster(network)
-    precisions = {}
+    precisions: dict[str, Precision] = {}
     for capture_run, ours, reference in zip(runs, samples(), exact, strict=True):
-        precisions[capture_run.name] = {"mode": "fast", **ours.error(reference)}
-        print(
-            f"{capture_run.name} in bfloat16: {said(precisions[capture_run.name])}", file=sys.stderr
-        )
+        error = ours.error(reference)
+        precisions[capture_run.name] = {"mode": "fast", **error}
+        print(f"{capture_run.name} in bfloat16: {said(error)}", file=sys.stderr)
     return precisions
 
 
-def said(error: dict[str, Any]) -> str:
+def said(error: StatesError) -> str:
     """The error of a fast run, in a line."""
     line = (
         f"last hidden state off by {error['relative_error'][-1]:.1e} of its norm, 1 - cosine "

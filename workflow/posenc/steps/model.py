@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,8 @@ from posenc.models.section import Model
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
+    from posenc.architectures.verify import Verdict
 
 
 def main(
@@ -27,7 +29,7 @@ def main(
     fetch(name, section, output, tokenizer, functools.partial(look, name, section))
 
 
-def look(name: str, section: Model, folder: Path, tokenizer: Tokenizer) -> dict[str, Any]:
+def look(name: str, section: Model, folder: Path, tokenizer: Tokenizer) -> Verdict:
     """Compare a model with the library's own run of it, and with what its section says."""
     # Not before files are known to be whole: they take seconds to import.
     from posenc.capture.verified import looked_at

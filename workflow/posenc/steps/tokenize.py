@@ -19,6 +19,7 @@ from posenc.datasets.section import Evaluation
 from posenc.models.section import Reading
 from posenc.tokens.coverage import coverage_of
 from posenc.tokens.tokenize import SCHEMA, tokenize
+from posenc.tokens.tokenized import Metadata
 
 
 class Text(Section):
@@ -47,7 +48,7 @@ def main(
     paths = {name: documents / f"{text.dataset}.parquet" for name, text in job.texts.items()}
     digests = {path: sha256_file(path) for path in set(paths.values())}
     for name, text in job.texts.items():
-        metadata = {
+        metadata: Metadata = {
             "schema": SCHEMA,
             "max_tokens": text.reading.max_tokens,
             "bos": text.reading.is_decoder,

@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from posenc.artifacts.files import (
     DamagedError,
     sha256_file,
 )
+from posenc.artifacts.precision import Precision
 from posenc.artifacts.tables import read_table
 
 if TYPE_CHECKING:
@@ -30,6 +31,60 @@ SCHEMA = 2
 INDEX = "index.parquet"
 LOSSES = "losses.parquet"
 _DTYPES = {"F16": np.float16, "F32": np.float32, "BOOL": np.bool_, "I32": np.int32}
+
+
+class Identity(TypedDict):
+    """All that determines the bytes of a store."""
+
+    inputs: dict[str, str]
+    """Checksums of tokens and model, by name."""
+    condition: dict[str, Any]
+    """The condition, written out."""
+    parameters: dict[str, Any]
+    """The section ``activations`` of params.yaml."""
+    versions: dict[str, str]
+    """Of packages."""
+    code: str
+
+
+class Sizes(TypedDict):
+    """Sizes of a model."""
+
+    n_layers: int
+    n_heads: int
+    d_model: int
+    vocabulary_size: int
+    width: NotRequired[int]
+    """Features of a head, where they are not those of ``d_model`` shared out."""
+
+
+class OfModel(Sizes):
+    """What the receipt of a shard says of the model that was run."""
+
+    precision: Precision
+    not_rebuilt: NotRequired[str]
+    """Why attention does not follow from queries and keys, where it does not."""
+
+
+class StoredFile(TypedDict):
+    """A file of a store, and its checksum."""
+
+    file: str
+    sha256: str
+
+
+class Metadata(Identity, OfModel):
+    """What the index of a store says of it."""
+
+    schema: int
+    run: dict[str, str]
+    """``model``, ``dataset`` and ``condition``."""
+    family: str
+    is_decoder: bool
+    bos: bool
+    """Whether texts begin with the end-of-text token."""
+    n_shards: int
+    files: list[StoredFile]
 
 
 def shard_name(number: int) -> str:
@@ -94,7 +149,8 @@ class ActivationStore:
 
     def __init__(self, directory: str | Path, verify: Collection[str] | None = None) -> None:
         self.directory = Path(directory)
-        self.documents, self.metadata = read_table(self.directory / INDEX)
+        self.documents, metadata = read_table(self.directory / INDEX)
+        self.metadata = cast(Metadata, metadata)
         if self.metadata.get("schema") != SCHEMA:
             raise ArtifactError(
                 f"{self.directory} has schema {self.metadata.get('schema')}, this version reads "

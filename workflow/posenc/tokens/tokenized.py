@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import numpy as np
 
@@ -16,6 +16,22 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+class Metadata(TypedDict):
+    """What the file of a text's tokens says of itself."""
+
+    schema: int
+    max_tokens: int
+    """Documents are cut to so many."""
+    bos: bool
+    """Whether they begin with the end-of-text token."""
+    evaluation: dict[str, Any]
+    """Which documents they are: split, number, seed."""
+    inputs: dict[str, str]
+    """Checksums of tokenizer and documents."""
+    versions: dict[str, str]
+    code: str
+
+
 @dataclass(frozen=True)
 class Tokens:
     """The tokens of a data set, as a model reads them."""
@@ -23,8 +39,9 @@ class Tokens:
     path: Path
 
     @functools.cached_property
-    def _read(self) -> tuple[pa.Table, dict[str, Any]]:
-        return read_table(self.path)
+    def _read(self) -> tuple[pa.Table, Metadata]:
+        table, metadata = read_table(self.path)
+        return table, cast(Metadata, metadata)
 
     @property
     def table(self) -> pa.Table:
@@ -32,7 +49,7 @@ class Tokens:
         return self._read[0]
 
     @property
-    def metadata(self) -> dict[str, Any]:
+    def metadata(self) -> Metadata:
         """What the file says of itself."""
         return self._read[1]
 

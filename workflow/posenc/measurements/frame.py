@@ -24,7 +24,7 @@ from posenc.artifacts.files import (
     sha256_file,
     write_sealed,
 )
-from posenc.artifacts.provenance import code_digest, versions
+from posenc.artifacts.provenance import Provenance, code_digest, versions
 from posenc.artifacts.results import NotMeasured, Result
 from posenc.config.base import Name, Section
 from posenc.measurements.declaration import Measurement
@@ -205,9 +205,7 @@ def lacking(declared: Measurement, weights: Path) -> str | None:
     return next((reason for reason in reasons if reason is not None), None)
 
 
-def provenance(
-    declared: Measurement, parameters: BaseModel, inputs: dict[str, Any]
-) -> dict[str, Any]:
+def provenance(declared: Measurement, parameters: BaseModel, inputs: dict[str, Any]) -> Provenance:
     """What a result was made from, with ``inputs`` as checksums by name."""
     return {
         "parameters": parameters.model_dump(),
@@ -286,7 +284,7 @@ class Kept:
         """Where the measurement of a run is."""
         return f"{self._file}:{condition}" if self._bundled else str(self._path(condition))
 
-    def current(self, condition: str, provenance: dict[str, Any]) -> dict[str, Any] | None:
+    def current(self, condition: str, provenance: Provenance) -> dict[str, Any] | None:
         """The measurement of a run, if it is there, undamaged, and made from the same inputs."""
         runs = [run for run in self._found if run["run"]["condition"] == condition]
         if not self._bundled:

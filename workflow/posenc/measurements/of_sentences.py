@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel
 
 from posenc.artifacts.command import read_section
 from posenc.artifacts.files import sha256_file, verify
@@ -13,12 +15,16 @@ from posenc.measurements.frame import Config, Output, documented, lacking, not_r
 from posenc.measurements.of_models import Job, Model, TokenizerFile, WeightsFolder
 from posenc.models.files import model_digests
 
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+P = TypeVar("P", bound=BaseModel)
 CONDITIONS = {"intact": {"position": "intact"}, "zero": {"position": "zero"}}
 """With positions, and without."""
 
 
 def of_sentences(
-    declared: Measurement, measure: Callable[[Any, Any, Any], Result | NotMeasured]
+    declared: Measurement, measure: Callable[[Job[P], Any, Tokenizer], Result | NotMeasured]
 ) -> Callable[..., None]:
     """Make the command line of such a measurement: ``measure(job, network, tokenizer)``."""
 

@@ -43,6 +43,8 @@ class Precision(LossError):
     tokens: NotRequired[int]
     relative_error: NotRequired[list[float]]
     one_minus_cosine: NotRequired[list[float]]
+    cosine_difference: NotRequired[list[float]]
+    """[n_layers + 1]: difference of the mean cosine with the intact states, without its sign."""
 
 
 def is_narrow(kind: object) -> bool:

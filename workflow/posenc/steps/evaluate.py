@@ -23,7 +23,7 @@ from tqdm import tqdm
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import atomic_file, if_whole, read_json, read_sealed, sha256_json
-from posenc.artifacts.precision import SAMPLE_TOKENS, loss_error, note
+from posenc.artifacts.precision import SAMPLE_TOKENS, Precision, loss_error, note
 from posenc.artifacts.provenance import code_digest, versions
 from posenc.artifacts.tables import read_table, write_table
 from posenc.conditions.learned import LearnedMask
@@ -142,7 +142,7 @@ class Recorded(NamedTuple):
 
     identity: Any
     rows: pa.Table
-    precision: dict[str, Any]
+    precision: Precision
 
 
 class _Source:
@@ -209,7 +209,25 @@ class _Source:
             )
 
 
-def computed_in(network: _Network, sources: list[_Source]) -> dict[str, dict[str, Any]]:
+class _Sample(NamedTuple):
+    """Some documents under a unit.
+
+    Attributes
+    ----------
+    nll
+        float32 [scored tokens]; empty for an encoder.
+    cosine
+        float64 [n_layers + 1]: sums over tokens.
+    tokens
+        How many.
+    """
+
+    nll: np.ndarray
+    cosine: np.ndarray
+    tokens: int
+
+
+def computed_in(network: _Network, sources: list[_Source]) -> dict[str, dict[str, Precision]]:
     """Let the model compute as the parameters say.
 
     Returns
@@ -223,27 +241,27 @@ def computed_in(network: _Network, sources: list[_Source]) -> dict[str, dict[str
     if is_exact or not is_quicker_in_bfloat16(network.model):
         return {s.name: {unit: {"mode": "exact"} for unit in s.todo} for s in sources}
 
-    def samples(source: _Source) -> dict[str, dict[str, np.ndarray]]:
+    def samples(source: _Source) -> dict[str, _Sample]:
         packs = packs_of(source.text.lengths, source.chosen, SAMPLE_TOKENS)
         documents = np.array(next(packs).documents if len(source.chosen) else [], int)
         rows = _rows(network, source, documents)
         results = {}
         for unit in source.todo:
             mine = [row for row in rows if row["unit"] == unit]
-            results[unit] = {
-                "nll": np.concatenate([row["nll"] for row in mine] or [np.empty(0)]),
-                "cosine": np.sum([row["cosine"] for row in mine], axis=0),
-                "tokens": sum(row["tokens"] for row in mine),
-            }
+            results[unit] = _Sample(
+                nll=np.concatenate([row["nll"] for row in mine] or [np.empty(0)]),
+                cosine=np.sum([row["cosine"] for row in mine], axis=0),
+                tokens=sum(row["tokens"] for row in mine),
+            )
         return results
 
     exact = {source.name: samples(source) for source in sources}
     network.quicken()
-    precision: dict[str, dict[str, Any]] = {}
+    precision: dict[str, dict[str, Precision]] = {}
     for source in sources:
         fast = samples(source)
         precision[source.name] = {
-            unit: {"mode": "fast", **_error(fast[unit], exact[source.name][unit])} for unit in fast
+            unit: _precision(fast[unit], exact[source.name][unit]) for unit in fast
         }
         line = note(precision[source.name].values())
         if line:
@@ -251,14 +269,17 @@ def computed_in(network: _Network, sources: list[_Source]) -> dict[str, dict[str
     return precision
 
 
-def _error(fast: dict[str, Any], exact: dict[str, Any]) -> dict[str, Any]:
+def _precision(fast: _Sample, exact: _Sample) -> Precision:
     """How far sums of cosines and losses are from those in float32."""
-    tokens = exact["tokens"]
-    out: dict[str, Any] = {"tokens": int(tokens), **loss_error(fast["nll"], exact["nll"])}
-    if tokens:
-        difference = np.abs(fast["cosine"] - exact["cosine"]) / tokens  # [n_layers + 1]
-        out["cosine_difference"] = difference.tolist()
-    return out
+    precision: Precision = {
+        "mode": "fast",
+        "tokens": int(exact.tokens),
+        **loss_error(fast.nll, exact.nll),
+    }
+    if exact.tokens:
+        difference = np.abs(fast.cosine - exact.cosine) / exact.tokens  # [n_layers + 1]
+        precision["cosine_difference"] = difference.tolist()
+    return precision
 
 
 def read(path: Path) -> dict[str, Recorded] | None:

@@ -22,7 +22,7 @@ from posenc.metrics.heads import (
     uniform_by_offset,
 )
 from posenc.metrics.patterns import attention_pattern
-from posenc.store.activations import ActivationStore
+from posenc.store.activations import ActivationStore, Metadata
 
 
 class FirstDocuments:
@@ -103,7 +103,7 @@ def measure(
     }
 
 
-def not_rebuilt(metadata: dict[str, Any]) -> str | None:
+def not_rebuilt(metadata: Metadata) -> str | None:
     """Why attention does not follow from queries and keys alone, if it does not."""
     condition, mask = metadata["condition"], metadata["condition"]["mask"]
     # A factor on the embeddings acts before the first block: queries and keys have it.

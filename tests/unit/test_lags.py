@@ -191,7 +191,7 @@ def inputs(tmp_path):
         parameters = job.parameters.model_copy(update={"offsets": 4})
         measurement = weights_step.measure(
             job.model_copy(update={"parameters": parameters}), tmp_path / model
-        )
+        ).as_json()
         # The store has five heads a layer, the random model three.
         measurement["heads"] = [
             {**measurement["heads"][n % 6], "layer": n // 5, "head": n % 5} for n in range(10)

@@ -479,7 +479,9 @@ def test_what_is_not_defined_says_why():
     assert position_embeddings_quantities.positions(measurement)["toeplitz_control"] == NotRun(
         "all rows are orthogonal"
     )
-    numbers = relative_attention_quantities.relative({**planted("relative"), "null_rotation": None})
+    numbers = relative_attention_quantities.QUANTITIES.read(
+        {**planted("relative"), "null_rotation": None}
+    )
     why = NotRun("there is no null space to turn")
     assert numbers["null_weights"] == numbers["null_spectra"] == why
     measurement = planted("score_parts")

@@ -150,13 +150,13 @@ def test_the_null_space_turns_freely_and_the_identified_part_does_not():
     query, key = head(40, 6, 5)
     x = generator(6).normal(size=(30, 40))
     demonstration = measures.null_rotation_demonstration(query, key, x, seed=0)
-    assert demonstration["weights"] < 1e-14 * 10
-    null = demonstration["null_spectra"]
+    assert demonstration.weights < 1e-14 * 10
+    null = demonstration.null_spectra
     assert 0.2 < null["least"] < null["mean"] < null["most"]
     # Another processor's basis of the null space gives draws of the same distribution.
-    other = measures.null_rotation_demonstration(query, key, x, seed=1)["null_spectra"]
+    other = measures.null_rotation_demonstration(query, key, x, seed=1).null_spectra
     assert other["mean"] == pytest.approx(null["mean"], abs=null["most"] - null["least"])
-    assert demonstration["identified_spectra"] < 1e-14 and demonstration["singular_values"] < 1e-13
+    assert demonstration.identified_spectra < 1e-14 and demonstration.singular_values < 1e-13
     assert demonstration == measures.null_rotation_demonstration(query, key, x, seed=0)
     assert demonstration != measures.null_rotation_demonstration(query, key, x, seed=1)
     with pytest.raises(ValueError, match="null space"):
@@ -327,7 +327,7 @@ def job(family: str) -> Job[RelativeAttention]:
 )  # fmt: skip
 def test_scores_of_the_step_are_those_of_the_models_formula(tmp_path, family, prefix, spelling):
     t = write_model(tmp_path / "m", family, prefix, spelling)
-    measurement = step.measure(job(family), tmp_path / "m")
+    measurement = step.measure(job(family), tmp_path / "m").as_json()
     assert measurement["rows"] == 16 and len(measurement["heads"]) == LAYERS * HEADS
     assert measurement["residuals"]["scores"] < 1e-12 and measurement["residuals"]["trace"] < 1e-12
     layer, index, k = 1, 2, PARAMETERS.offsets
@@ -359,7 +359,7 @@ def test_scores_of_the_step_are_those_of_the_models_formula(tmp_path, family, pr
     contributions = [pair["contribution"] for pair in head["pairs"]]
     assert contributions == sorted(contributions, reverse=True)
     assert len(head["singular_values"]) == D // HEADS
-    assert measurement == step.measure(job(family), tmp_path / "m")
+    assert measurement == step.measure(job(family), tmp_path / "m").as_json()
     json.dumps(measurement, allow_nan=False)
 
 
@@ -378,7 +378,7 @@ def test_a_planted_previous_token_head_is_predicted(tmp_path):
         t[f"h.{layer}.attn.c_attn.weight"] = np.hstack([np.eye(D), turn, np.eye(D)])
         t[f"h.{layer}.attn.c_attn.bias"] = np.zeros(3 * D)
     save_file({n: v.astype(np.float32) for n, v in t.items()}, tmp_path / "m" / WEIGHTS)
-    measurement = step.measure(job("gpt2"), tmp_path / "m")
+    measurement = step.measure(job("gpt2"), tmp_path / "m").as_json()
     assert [head["predicted_lag"] for head in measurement["heads"]] == [-1] * LAYERS * HEADS
     for head in measurement["heads"]:
         assert head["profile"]["peak"] == -1

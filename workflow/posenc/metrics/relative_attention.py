@@ -11,7 +11,7 @@ An offset is the position of the key minus that of the query: the previous token
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -272,9 +272,32 @@ def pair_spectra(a: ArrayLike, b: ArrayLike) -> PairSpectra:
     )
 
 
+class NullRotation(NamedTuple):
+    """What changes when the null space of W^Q W^Kᵀ is turned.
+
+    Attributes
+    ----------
+    weights
+        Largest change of an entry of W^Q W^Kᵀ, relative to its largest entry.
+    null_spectra
+        Relative change of the amplitude spectra of X U^Q, in the Frobenius norm, of the null
+        columns: mean, least and most over pairs of rotations.
+    identified_spectra
+        The largest of the other columns.
+    singular_values
+        Largest difference of :func:`head_factors` from the full decomposition, relative to the
+        largest.
+    """
+
+    weights: float
+    null_spectra: dict[str, float] | None
+    identified_spectra: float
+    singular_values: float
+
+
 def null_rotation_demonstration(
     query: ArrayLike, key: ArrayLike, x: ArrayLike, seed: int
-) -> dict[str, Any]:
+) -> NullRotation:
     """Turn the null space of W^Q W^Kᵀ, and see what of U changes although the weights do not.
 
     The full decomposition has d columns in U^Q, but d - d_head of them belong to the singular value
@@ -293,12 +316,8 @@ def null_rotation_demonstration(
 
     Returns
     -------
-    dict
-        ``weights``: largest change of an entry of W^Q W^Kᵀ, relative to its largest entry.
-        ``null_spectra``: relative change of the amplitude spectra of X U^Q, in the Frobenius norm,
-        of the null columns: mean, least and most over pairs of rotations. ``identified_spectra``:
-        the largest of the other columns. ``singular_values``: largest difference of
-        :func:`head_factors` from the full decomposition, relative to the largest.
+    NullRotation
+        Changes over ``ROTATIONS`` pairs of rotations.
 
     Raises
     ------
@@ -327,12 +346,12 @@ def null_rotation_demonstration(
             for part in (slice(d_head, None), slice(d_head))
         )
     ours = head_factors(query, key).singular  # [d_head]
-    return {
-        "weights": float(weights.max()),
-        "null_spectra": spread(null),
-        "identified_spectra": float(identified.max()),
-        "singular_values": float(np.abs(singular[:d_head] - ours).max() / singular[0]),
-    }
+    return NullRotation(
+        weights=float(weights.max()),
+        null_spectra=spread(null),
+        identified_spectra=float(identified.max()),
+        singular_values=float(np.abs(singular[:d_head] - ours).max() / singular[0]),
+    )
 
 
 def _check_length(tokens: int, offsets: int) -> None:

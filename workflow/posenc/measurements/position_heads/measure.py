@@ -111,7 +111,7 @@ def of_layer(layer: int, looked: HeadOffsets, *, causal: bool) -> list[dict[str,
     return [
         {
             "layer": layer,
-            **{k: v for k, v in of_head(looked, head).items() if k in KEPT},
+            **{k: v for k, v in of_head(layer, looked, head).as_json().items() if k in KEPT},
             "deviation": float(parts.deviation[head]),
             "distance_share": number(parts.share[head]),
             "first_score": float(parts.first[head]),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,14 @@ from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
 from posenc.measurements.of_models import Job, of_weights
 from posenc.measurements.relative_attention.declaration import MEASUREMENT, RelativeAttention
+from posenc.measurements.relative_attention.result import (
+    Head,
+    NullRotation,
+    Pair,
+    Profile,
+    RelativeOffsets,
+    Residuals,
+)
 from posenc.metrics.geometry import pca_shares
 from posenc.metrics.head_offsets import HeadOffsets, head_offsets
 from posenc.metrics.heads import mean_offset, preference
@@ -30,7 +37,7 @@ INPUT = {
 """By whether each block begins with a normalisation of its own."""
 
 
-def measure(job: Job[RelativeAttention], folder: Path) -> dict[str, Any]:
+def measure(job: Job[RelativeAttention], folder: Path) -> RelativeOffsets:
     """All heads, layer after layer, and the identities on these weights.
 
     Raises
@@ -50,66 +57,78 @@ def measure(job: Job[RelativeAttention], folder: Path) -> dict[str, Any]:
     positions = positions[:rows].astype(np.float64)  # [rows, d_model]
     shares = pca_shares(positions)  # [min(rows, d_model)]
     constant = tokens.mean(axis=0, dtype=np.float64) + weights.token_type()  # [d_model]
-    heads, residuals, demonstration = [], [], {}
+    heads: list[Head] = []
+    residuals: list[dict[str, float]] = []
+    demonstration = None
     for layer in range(weights.n_layers):
         x = position_input(positions, constant, *weights.input_norm(layer), weights.eps)
         x = np.hstack([x, np.ones((rows, 1))])  # [rows, d_model + 1]
         query, key = weights.heads(layer)  # [n_heads, d_model + 1, d_head] each
         offsets = head_offsets(x, query, key, parameters.offsets, causal=is_decoder)
-        heads += [{"layer": layer, **of_head(offsets, head)} for head in range(weights.n_heads)]
+        heads += [of_head(layer, offsets, head) for head in range(weights.n_heads)]
         residuals.append(offsets.residuals)
         if layer == 0 and query.shape[1] > query.shape[2] + 1:
             demonstration = null_rotation_demonstration(query[0], key[0], x, parameters.seed)
-    return {
-        "family": family,
-        "is_causal": is_decoder,
-        "n_layers": weights.n_layers,
-        "n_heads": weights.n_heads,
-        "rows": rows,
-        "input": INPUT[weights.has_block_norm],
-        "offsets": list(range(-parameters.offsets, parameters.offsets + 1)),
-        "position_variance": {str(count): float(shares[:count].sum()) for count in COMPONENTS},
-        "uniform": rounded(offsets.uniform),
-        "residuals": {name: max(residual[name] for residual in residuals) for name in residuals[0]},
-        "null_rotation": demonstration or None,
-        "heads": heads,
-    }
-
-
-def of_head(offsets: HeadOffsets, head: int) -> dict[str, Any]:
-    """What is kept of one head."""
-    mass, peak, contribution = (
-        offsets.mass[head],
-        offsets.mass_peak[head],
-        offsets.contribution[head],
+    return RelativeOffsets(
+        family=family,
+        is_causal=is_decoder,
+        n_layers=weights.n_layers,
+        n_heads=weights.n_heads,
+        rows=rows,
+        input=INPUT[weights.has_block_norm],
+        offsets=list(range(-parameters.offsets, parameters.offsets + 1)),
+        position_variance={str(count): float(shares[:count].sum()) for count in COMPONENTS},
+        uniform=rounded(offsets.uniform),
+        residuals=Residuals(
+            scores=max(of_layer["scores"] for of_layer in residuals),
+            trace=max(of_layer["trace"] for of_layer in residuals),
+        ),
+        null_rotation=demonstration and NullRotation(**demonstration._asdict()),
+        heads=heads,
     )
+
+
+def of_head(layer: int, offsets: HeadOffsets, head: int) -> Head:
+    """What is kept of one head of a layer."""
+    contribution = offsets.contribution[head]  # [r]
     order = np.argsort(-contribution, kind="stable")[:PAIRS]
     total = max(contribution.sum(), np.finfo(float).tiny)
-    return {
-        "head": head,
-        "singular_values": rounded(offsets.singular[head]),
-        "score": rounded(offsets.score[head]),
-        "predicted_lag": int(offsets.score_peak[head]),
-        "profile": {
-            "mass": rounded(mass),
-            "preference": rounded(preference(mass, offsets.uniform)),
-            "peak": int(peak),
-            "peak_mass": float(mass[peak + len(mass) // 2]),
-            "mean_offset": number(float(mean_offset(mass))),
-        },
-        "pairs": [
-            {
-                "pair": int(pair),
-                **{
-                    name: float(getattr(offsets.pairs, name)[head, pair])
-                    for name in ("frequency", "phase", "lag", "share", "coherence")
-                },
-                "contribution": float(contribution[pair]),
-            }
-            for pair in order
-        ],
-        "pairs_share": float(contribution[order].sum() / total),
-    }
+    return Head(
+        layer=layer,
+        head=head,
+        singular_values=rounded(offsets.singular[head]),
+        score=rounded(offsets.score[head]),
+        predicted_lag=int(offsets.score_peak[head]),
+        profile=profile_of(offsets, head),
+        pairs=[pair_of(offsets, head, int(pair)) for pair in order],
+        pairs_share=float(contribution[order].sum() / total),
+    )
+
+
+def profile_of(offsets: HeadOffsets, head: int) -> Profile:
+    """Attention of one head by offset."""
+    mass, peak = offsets.mass[head], int(offsets.mass_peak[head])  # [2 offsets + 1], and one of it
+    return Profile(
+        mass=rounded(mass),
+        preference=rounded(preference(mass, offsets.uniform)),
+        peak=peak,
+        peak_mass=float(mass[peak + len(mass) // 2]),
+        mean_offset=number(float(mean_offset(mass))),
+    )
+
+
+def pair_of(offsets: HeadOffsets, head: int, pair: int) -> Pair:
+    """One pair of signals of a head."""
+    spectra = offsets.pairs
+    return Pair(
+        pair=pair,
+        frequency=float(spectra.frequency[head, pair]),
+        phase=float(spectra.phase[head, pair]),
+        lag=float(spectra.lag[head, pair]),
+        share=float(spectra.share[head, pair]),
+        coherence=float(spectra.coherence[head, pair]),
+        contribution=float(offsets.contribution[head, pair]),
+    )
 
 
 def number(value: float) -> float | None:

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from posenc.artifacts.numbers import FLOAT64, Entry, Number, Quantities, estimate
+from posenc.artifacts.numbers import FLOAT64, Facts, NotRun, Number
+from posenc.artifacts.printing import Printed, number, quantities
 from posenc.drawing.exhibit import Exhibit
+from posenc.measurements.relative_attention.result import RelativeOffsets
 
 RELATIVE = ("scores", "trace", "null_weights", "null_spectra")
 
 
-def relative(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+def identities(result: RelativeOffsets) -> Facts:
     """Errors of the identities on real weights, and the rotation of the null space."""
-    turned = measurement["null_rotation"] or {}
-    return {
-        "scores": Number(measurement["residuals"]["scores"], rounding=FLOAT64),
-        "trace": Number(measurement["residuals"]["trace"], rounding=FLOAT64),
-        **{
-            f"null_{name}": estimate(turned.get(key), "there is no null space to turn", FLOAT64)
-            for name, key in (("weights", "weights"), ("spectra", "null_spectra"))
-        },
+    residuals, turned = result.residuals, result.null_rotation
+    facts: Facts = {
+        "scores": Number(residuals.scores, rounding=FLOAT64),
+        "trace": Number(residuals.trace, rounding=FLOAT64),
+    }
+    if turned is None:
+        why = NotRun("there is no null space to turn")
+        return facts | {"null_weights": why, "null_spectra": why}
+    exact = Printed(rounding=FLOAT64)
+    return facts | {
+        "null_weights": number(turned.weights, exact),
+        "null_spectra": number(turned.null_spectra, exact),
     }
 
 
@@ -30,7 +33,7 @@ WORDS = {
     "null_weights": "turned null space: change of the weights",
     "null_spectra": "turned null space: change of the spectra",
 }
-QUANTITIES = Quantities(read=relative, names=RELATIVE, words=WORDS)
+QUANTITIES = quantities(RelativeOffsets, {}, identities, RELATIVE, WORDS)
 FIGURE = Exhibit(
     "C3 relative attention by weights",
     ("relative_attention",),

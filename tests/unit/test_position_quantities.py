@@ -488,7 +488,7 @@ def test_what_is_not_defined_says_why():
     measurement["r2"] |= {"median": None, "first_key": None, "shuffled": None}
     measurement["r2"]["learning"][0]["median"] = None
     measurement["shares"][0]["placebo"] = {}
-    numbers = score_parts_quantities.score_parts(measurement)
+    numbers = score_parts_quantities.QUANTITIES.read(measurement)
     same = NotRun("position adds nothing to the scores")
     assert numbers["r2"] == numbers["first_key"] == numbers["one_document"] == same
     assert numbers["shuffled"] == NotRun("no other head to take a curve from")

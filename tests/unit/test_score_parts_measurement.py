@@ -124,7 +124,7 @@ def mask_by_hand(model, calibration: list, documents: list, layer: int, head: in
 @pytest.mark.parametrize("kind", ["llama", "yarn", "gpt2", "bert"])
 def test_a_head_pair_by_pair(kind, tmp_path, text):
     model = network(kind, tmp_path / "model")
-    result = step.measure(PARAMETERS, model, text)
+    result = step.measure(PARAMETERS, model, text).as_json()
     assert (result["is_causal"], result["is_rotary"]) == (kind != "bert", kind in ("llama", "yarn"))
     calibration, documents = step.drawn(PARAMETERS, text)
     assert max(map(len, calibration)) >= max(map(len, documents)) == 9
@@ -192,7 +192,7 @@ def test_a_head_pair_by_pair(kind, tmp_path, text):
 
 @pytest.mark.parametrize("kind", ["llama", "bert"])
 def test_parts_sum_to_the_scores_and_intervals_hold_the_values(kind, tmp_path, text):
-    result = step.measure(PARAMETERS, network(kind, tmp_path / "model"), text)
+    result = step.measure(PARAMETERS, network(kind, tmp_path / "model"), text).as_json()
     assert len(result["shares"]) == 4
     for entry in result["shares"]:
         for row in (entry["all"], *entry["layers"]):
@@ -218,7 +218,7 @@ def test_parts_sum_to_the_scores_and_intervals_hold_the_values(kind, tmp_path, t
 def test_a_placebo_is_content_with_the_mask_of_another_head(kind, tmp_path, text):
     """Pair by pair, and Pearson's correlation over all documents."""
     model = network(kind, tmp_path / "model")
-    result = step.measure(PARAMETERS, model, text)
+    result = step.measure(PARAMETERS, model, text).as_json()
     causal, (calibration, documents) = kind != "bert", step.drawn(PARAMETERS, text)
     means = HeadMeans(model, max(map(len, calibration)))
     for heads in step.recorded(model, calibration, "calibration"):
@@ -288,7 +288,7 @@ def test_constant_queries_and_keys_are_their_mask(text):
         for layer in model.model.layers:
             layer.self_attn.q_proj.weight.zero_()
             layer.self_attn.k_proj.weight.zero_()
-    result = step.measure(PARAMETERS, model, text)
+    result = step.measure(PARAMETERS, model, text).as_json()
     for head in result["heads"]:
         assert head["r2"] == pytest.approx(1, abs=1e-6)
         assert head["shares"]["mask"] == pytest.approx(1, abs=1e-5)
@@ -305,7 +305,7 @@ def test_constant_queries_and_keys_are_their_mask(text):
 def test_without_rotation_there_is_no_mask(text):
     model = llama()
     model.model.rotary_emb.inv_freq.zero_()
-    result = step.measure(PARAMETERS, model, text)
+    result = step.measure(PARAMETERS, model, text).as_json()
     assert (result["r2"]["median"], result["r2"]["layers"]) == (None, [None, None])
     assert result["r2"]["high_share"]["value"] == 0
     for head in result["heads"]:

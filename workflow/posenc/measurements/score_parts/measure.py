@@ -19,8 +19,11 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from posenc.artifacts.command import run
+from posenc.artifacts.results import Interval
 from posenc.measurements.frame import bootstrap
 from posenc.measurements.of_models import halves, of_tokens
+from posenc.measurements.score_parts import result
+from posenc.measurements.score_parts.declaration import MEASUREMENT, SHORTEST, ScoreParts
 from posenc.metrics.bootstrap import median_bootstrap, ratio_bootstrap, sums_bootstrap
 from posenc.metrics.closed_form import by_pair, distance_sums, r_squared, visible_pairs
 from posenc.metrics.mask_placebos import shuffled_over_heads, shuffled_within_layers
@@ -31,7 +34,6 @@ from posenc.tokens.tokenized import Tokens
 
 if TYPE_CHECKING:
     from posenc.capture.content import Heads
-from posenc.measurements.score_parts.declaration import MEASUREMENT, SHORTEST, ScoreParts
 
 Floats = NDArray[np.float64]
 HIGH = 0.95
@@ -44,7 +46,7 @@ PLACEBOS = {"heads": shuffled_over_heads, "layers": shuffled_within_layers}
 """By the heads whose masks are exchanged: all, or those of a layer."""
 
 
-def measure(parameters: ScoreParts, network: Any, text: Tokens) -> dict[str, Any]:
+def measure(parameters: ScoreParts, network: Any, text: Tokens) -> result.Decomposition:
     """Calibrate on one half of the documents and measure on the other."""
     from posenc.capture.closed_form import HeadMeans
     from posenc.capture.parts import is_decoder
@@ -65,18 +67,18 @@ def measure(parameters: ScoreParts, network: Any, text: Tokens) -> dict[str, Any
     for document, heads in enumerate(recorded(network, documents, "scores")):
         sums.add(document, heads)
     n_layers, n_heads = mask.first.shape[:2]
-    return {
-        "is_causal": causal,
-        "is_rotary": means.is_rotary,
-        "n_layers": n_layers,
-        "n_heads": n_heads,
-        "documents": len(documents),
-        "tokens": sum(map(len, documents)),
-        "confidence": parameters.confidence,
-        "r2": curve_results(parameters, sums, learning),
-        "shares": [share_results(parameters, sums, *key) for key in WEIGHTINGS],
-        "heads": head_results(sums),
-    }
+    return result.Decomposition(
+        is_causal=causal,
+        is_rotary=means.is_rotary,
+        n_layers=n_layers,
+        n_heads=n_heads,
+        documents=len(documents),
+        tokens=sum(map(len, documents)),
+        confidence=parameters.confidence,
+        r2=prediction(parameters, sums, learning),
+        shares=[shares_of(parameters, sums, *key) for key in WEIGHTINGS],
+        heads=heads_of(sums),
+    )
 
 
 def drawn(parameters: ScoreParts, text: Tokens) -> tuple[list[list[int]], list[list[int]]]:
@@ -192,37 +194,39 @@ def head_r2(mask: Floats, sums: Sums) -> Floats:
     return r_squared(flat, measured, sums.pairs.ravel())
 
 
-def curve_results(
+def prediction(
     parameters: ScoreParts, sums: Sums, learning: list[tuple[dict[str, int], Curves]]
-) -> dict[str, Any]:
+) -> result.Prediction:
     """Medians of R² over heads, with intervals over heads: documents are those drawn."""
     options = bootstrap(parameters)
 
-    def median(r2: Floats) -> Any:
+    def median(r2: Floats) -> Interval | None:
         # It is NaN for a head to whose scores position adds nothing.
-        return median_bootstrap(r2, **options).as_json() if np.isfinite(r2).any() else None
+        return Interval.of(median_bootstrap(r2, **options)) if np.isfinite(r2).any() else None
 
     r2 = head_r2(sums.mask.relative, sums)  # [n_layers, n_heads]
     first = r_squared(sums.mask.first, sums.measured().first, sums.queries)
     shuffled = np.full_like(r2, np.nan)
     if r2.size > 1:
         shuffled = head_r2(shuffled_over_heads(sums.mask.relative, parameters.seed), sums)
-    return {
-        "median": median(r2),
-        "shuffled": median(shuffled),
-        "first_key": median(first),
-        "high": HIGH,
-        "high_share": ratio_bootstrap(r2.ravel() >= HIGH, np.ones(r2.size), **options).as_json(),
-        "layers": [median(layer) for layer in r2],
-        "learning": [
-            {**size, "median": median(head_r2(mask.relative, sums))} for size, mask in learning
+    is_high = ratio_bootstrap(r2.ravel() >= HIGH, np.ones(r2.size), **options)
+    return result.Prediction(
+        median=median(r2),
+        shuffled=median(shuffled),
+        first_key=median(first),
+        high=HIGH,
+        high_share=Interval.of(is_high),
+        layers=[median(layer) for layer in r2],
+        learning=[
+            result.Learning(**size, median=median(head_r2(mask.relative, sums)))
+            for size, mask in learning
         ],
-    }
+    )
 
 
-def share_results(
+def shares_of(
     parameters: ScoreParts, sums: Sums, weighting: str, within_query: bool
-) -> dict[str, Any]:
+) -> result.Shares:
     """Means of shares over heads, of all and by layer, with intervals over documents."""
     by_document = sums.moments[weighting, within_query]  # [documents, n_layers, n_heads, 4, 4]
     n_layers = by_document.shape[1]
@@ -240,25 +244,27 @@ def share_results(
         of_heads = np.nanmedian(correlation(totals, parts), axis=(-2, -1))  # [resamples, ...]
         return of_heads.reshape(len(of_heads), -1).mean(axis=1)
 
-    def interval(moments: Floats, parts: int = 2) -> Any:  # [documents, ..., n_heads, 4, 4]
+    def interval(moments: Floats, parts: int = 2) -> Interval:  # [documents, ..., n_heads, 4, 4]
         of = partial(median, parts=parts)
-        return sums_bootstrap([moments], of, **bootstrap(parameters)).as_json()
+        return Interval.of(sums_bootstrap([moments], of, **bootstrap(parameters)))
 
     placebos = {} if within_query else placebo_moments(parameters, sums, weighting)
-    together, *terms = sums_bootstrap([by_document], statistic, **bootstrap(parameters)).as_json()
+    together, *terms = Interval.each(
+        sums_bootstrap([by_document], statistic, **bootstrap(parameters))
+    )
     rows = [
         dict(zip(TERMS, terms[start : start + len(TERMS)], strict=True))
         for start in range(0, len(terms), len(TERMS))
     ]
-    return {
-        "weights": weighting,
-        "within_query": within_query,
-        "correlation": together,
-        "content_correlation": interval(by_document, 1),
-        "placebo": {name: interval(drawn) for name, drawn in placebos.items()},
-        "all": rows[0],
-        "layers": [{"layer": layer, **rows[layer + 1]} for layer in range(n_layers)],
-    }
+    return result.Shares(
+        weights=weighting,
+        within_query=within_query,
+        correlation=together,
+        content_correlation=interval(by_document, 1),
+        placebo={name: interval(drawn) for name, drawn in placebos.items()},
+        all=result.Terms(**rows[0]),
+        layers=[result.LayerTerms(layer=layer, **rows[layer + 1]) for layer in range(n_layers)],
+    )
 
 
 def placebo_moments(parameters: ScoreParts, sums: Sums, weighting: str) -> dict[str, Floats]:
@@ -287,30 +293,30 @@ def share_terms(totals: Floats) -> Floats:
     return np.concatenate([alone, 2 * matrix[..., upper[0], upper[1]]], axis=-1)
 
 
-def head_results(sums: Sums) -> list[dict[str, Any]]:
+def heads_of(sums: Sums) -> list[result.Head]:
     """Of each head its R², shares and correlation over all pairs, and curves."""
     measured, r2 = sums.measured(), head_r2(sums.mask.relative, sums)
     totals = sums.moments["pairs", False].sum(axis=0)  # [n_layers, n_heads, 4, 4]
     terms, together = share_terms(totals), correlation(totals)
     return [
-        {
-            "layer": layer,
-            "head": head,
-            "r2": listed(r2[layer, head]),
-            "correlation": listed(together[layer, head]),
-            "shares": dict(zip(TERMS, listed(terms[layer, head]), strict=True)),
-            "measured": curves_json(measured, layer, head),
-            "closed_form": curves_json(sums.mask, layer, head),
-        }
+        result.Head(
+            layer=layer,
+            head=head,
+            r2=listed(r2[layer, head]),
+            correlation=listed(together[layer, head]),
+            shares=result.HeadTerms(**dict(zip(TERMS, listed(terms[layer, head]), strict=True))),
+            measured=curves_of(measured, layer, head),
+            closed_form=curves_of(sums.mask, layer, head),
+        )
         for layer, head in np.ndindex(r2.shape)
     ]
 
 
-def curves_json(curves: Curves, layer: int, head: int) -> dict[str, Any]:
+def curves_of(curves: Curves, layer: int, head: int) -> result.Curves:
     """Curves of one head in nats by distance; None where there is no pair."""
     sides = dict(zip(("past", "future"), curves.relative[layer, head], strict=False))
     sides |= {"first_key": curves.first[layer, head]}
-    return {name: listed(np.round(curve, 4)) for name, curve in sides.items()}
+    return result.Curves(**{name: listed(np.round(curve, 4)) for name, curve in sides.items()})
 
 
 def listed(values: Floats) -> Any:

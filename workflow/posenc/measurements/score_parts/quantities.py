@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from posenc.artifacts.numbers import Entry, Quantities, estimate
+from posenc.artifacts.numbers import Facts
+from posenc.artifacts.printing import Printed, number, quantities
 from posenc.drawing.exhibit import Exhibit
+from posenc.measurements.score_parts.result import Decomposition
 
 SCORES = ("correlation", "content_correlation", "content", "mask", "interaction")
 PLACEBOS = ("placebo_heads", "placebo_layers")
@@ -16,23 +15,33 @@ SCORE_PARTS = (
 )  # fmt: skip
 
 
-def score_parts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+NO_POSITION = Printed(absent="position adds nothing to the scores")
+NO_CURVE = Printed(absent="no other head to take a curve from")
+NO_MASK = Printed(absent="no other head to take a mask from")
+
+
+def score_parts(result: Decomposition) -> Facts:
     """How well the closed form predicts, and parts of the scores' variance by kind of weights."""
-    r2, same = measurement["r2"], "position adds nothing to the scores"
-    facts = {
-        "r2": estimate(r2["median"], same),
-        "shuffled": estimate(r2["shuffled"], "no other head to take a curve from"),
-        "first_key": estimate(r2["first_key"], same),
-        "high_share": estimate(r2["high_share"]),
-        "one_document": estimate(r2["learning"][0]["median"], same),
+    r2 = result.r2
+    facts: Facts = {
+        "r2": number(r2.median, NO_POSITION),
+        "shuffled": number(r2.shuffled, NO_CURVE),
+        "first_key": number(r2.first_key, NO_POSITION),
+        "high_share": number(r2.high_share),
+        "one_document": number(r2.learning[0].median, NO_POSITION),
     }
-    for shares in measurement["shares"]:
-        if not shares["within_query"]:
-            weights, parts = shares["weights"], {**shares, **shares["all"]}
-            facts |= {f"{weights}.{name}": estimate(parts[name]) for name in SCORES}
-            for name in PLACEBOS:
-                value = shares["placebo"].get(name.removeprefix("placebo_"))
-                facts[f"{weights}.{name}"] = estimate(value, "no other head to take a mask from")
+    for shares in result.shares:
+        if not shares.within_query:
+            parts = {
+                "correlation": number(shares.correlation),
+                "content_correlation": number(shares.content_correlation),
+                "content": number(shares.all.content),
+                "mask": number(shares.all.mask),
+                "interaction": number(shares.all.interaction),
+                "placebo_heads": number(shares.placebo.get("heads"), NO_MASK),
+                "placebo_layers": number(shares.placebo.get("layers"), NO_MASK),
+            }
+            facts |= {f"{shares.weights}.{name}": entry for name, entry in parts.items()}
     return facts
 
 
@@ -49,7 +58,7 @@ WORDS = {
     "mask": "share of the scores' variance, mask",
     "interaction": "share of the scores' variance, interaction",
 }
-QUANTITIES = Quantities(read=score_parts, names=SCORE_PARTS, words=WORDS)
+QUANTITIES = quantities(Decomposition, {}, score_parts, SCORE_PARTS, WORDS)
 FIGURE = Exhibit(
     "F2 how much of position is a mask?",
     ("score_parts",),

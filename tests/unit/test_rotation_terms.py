@@ -12,7 +12,7 @@ from posenc.artifacts.numbers import Number
 from posenc.capture.content import with_and_without
 from posenc.measurements.of_models import CellsJob
 from posenc.measurements.rotation_terms import measure as step
-from posenc.measurements.rotation_terms.quantities import ROTATION_TERMS, rotation_terms
+from posenc.measurements.rotation_terms.quantities import QUANTITIES
 from posenc.metrics import first_order, rotary
 from posenc.metrics.closed_form import Means
 from posenc.metrics.patterns import softmax
@@ -120,7 +120,7 @@ def by_hand(model, documents, means, layer, head, partial, weighting):
 
 def test_a_head_pair_by_pair(text):
     model = llama()
-    result = step.measure(PARAMETERS, model, text)
+    result = step.measure(PARAMETERS, model, text).as_json()
     calibration, documents = step.halves(
         text, 3, "documents", tokens=9, shortest=step.SHORTEST, seed=1
     )
@@ -162,7 +162,7 @@ def test_more_terms_explain_a_constant_head_wholly(text):
         for name in ("q_proj", "k_proj"):
             getattr(layer.self_attn, name).weight.data.zero_()
             getattr(layer.self_attn, name).bias.data.normal_()
-    result = step.measure(PARAMETERS, model, text)
+    result = step.measure(PARAMETERS, model, text).as_json()
     for entry in result["explained"]:
         if entry["means"] == "own":
             assert all(entry["all"][name]["value"] > 1 - 1e-6 for name in step.PARTIAL_SUMS)
@@ -184,9 +184,9 @@ def test_the_file_says_what_it_is_made_of(tmp_path, text):
 
 
 def test_quantities_are_those_of_the_file(text):
-    result = step.measure(PARAMETERS, llama(), text)
-    numbers = rotation_terms(result)
-    assert set(numbers) == set(ROTATION_TERMS)
+    result = step.measure(PARAMETERS, llama(), text).as_json()
+    numbers = QUANTITIES.read(result)
+    assert set(numbers) == set(QUANTITIES.names)
     (own,) = (
         row["all"]
         for row in result["explained"]

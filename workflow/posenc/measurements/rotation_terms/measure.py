@@ -15,9 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posenc.artifacts.command import run
+from posenc.artifacts.results import Interval, NotMeasured
 from posenc.conditions.positions import ROTATION
 from posenc.measurements.frame import bootstrap, not_run
 from posenc.measurements.of_models import halves, of_tokens
+from posenc.measurements.rotation_terms.declaration import MEASUREMENT, SHORTEST, RotationTerms
+from posenc.measurements.rotation_terms.result import (
+    Explained,
+    Head,
+    LayerSums,
+    PartialSums,
+    RotationByOrder,
+)
 from posenc.measurements.score_parts.measure import listed, recorded
 from posenc.metrics.bootstrap import sums_bootstrap
 from posenc.metrics.closed_form import Means, visible_pairs
@@ -29,7 +38,6 @@ from posenc.tokens.tokenized import Tokens
 if TYPE_CHECKING:
     from posenc.capture.content import Heads
     from posenc.metrics.position_means import Turn
-from posenc.measurements.rotation_terms.declaration import MEASUREMENT, SHORTEST, RotationTerms
 
 Floats = NDArray[np.float64]
 PARTIAL_SUMS = {
@@ -42,7 +50,7 @@ WEIGHTINGS = ("pairs", "attention")
 """Whether all pairs count alike, or by the attention pattern."""
 
 
-def measure(parameters: RotationTerms, network: Any, text: Tokens) -> dict[str, Any]:
+def measure(parameters: RotationTerms, network: Any, text: Tokens) -> RotationByOrder | NotMeasured:
     """Means of one half of the documents; what they explain on the other."""
     if network is None:
         return not_run("positions come in by a table: nothing is turned", parameters)
@@ -68,19 +76,19 @@ def measure(parameters: RotationTerms, network: Any, text: Tokens) -> dict[str, 
             sees = layers[layer].sees(len(seen))
             visible = seen if sees is None else seen & sees.numpy()  # bool [tokens, tokens]
             squares[document, :, :, place] = layer_squares(heads, layer, turn, kinds, visible)
-    return {
-        "n_layers": len(layers),
-        "n_heads": n_heads,
-        "documents": len(documents),
-        "tokens": sum(map(len, documents)),
-        "confidence": parameters.confidence,
-        "explained": [
-            explained_results(parameters, squares[:, which, weighting], list(turned), name, weights)
+    return RotationByOrder(
+        n_layers=len(layers),
+        n_heads=n_heads,
+        documents=len(documents),
+        tokens=sum(map(len, documents)),
+        confidence=parameters.confidence,
+        explained=[
+            explained_with(parameters, squares[:, which, weighting], list(turned), name, weights)
             for which, name in enumerate(kinds)
             for weighting, weights in enumerate(WEIGHTINGS)
         ],
-        "heads": head_results(squares[:, 0, 0].sum(axis=0), list(turned)),
-    }
+        heads=heads_of(squares[:, 0, 0].sum(axis=0), list(turned)),
+    )
 
 
 def all_means(means: Means, seed: int) -> dict[str, Means]:
@@ -163,9 +171,9 @@ def centred_squares(values: Floats, weights: Floats) -> Floats:
     return (weights * np.square(values - mean)).sum(axis=(-2, -1))
 
 
-def explained_results(
+def explained_with(
     parameters: RotationTerms, squares: Floats, layers: list[int], name: str, weights: str
-) -> dict[str, Any]:
+) -> Explained:
     """Share that partial sums explain, means over heads, with intervals over documents.
 
     Parameters
@@ -182,18 +190,17 @@ def explained_results(
         whole = mean_over_heads(shares, axis=(1, 2))  # [resamples, partial sums]
         return np.concatenate([whole, by_layer.reshape(len(by_layer), -1)], axis=1)
 
-    first, *others = sums_bootstrap([squares], statistic, **bootstrap(parameters)).as_json()
-    estimates, size = [first, *others], len(PARTIAL_SUMS)
+    estimates = Interval.each(sums_bootstrap([squares], statistic, **bootstrap(parameters)))
     rows = [
-        dict(zip(PARTIAL_SUMS, estimates[start : start + size], strict=True))
-        for start in range(0, len(estimates), size)
+        dict(zip(PARTIAL_SUMS, estimates[start : start + len(PARTIAL_SUMS)], strict=True))
+        for start in range(0, len(estimates), len(PARTIAL_SUMS))
     ]
-    return {
-        "means": name,
-        "weights": weights,
-        "all": rows[0],
-        "layers": [{"layer": layer, **row} for layer, row in zip(layers, rows[1:], strict=True)],
-    }
+    return Explained(
+        means=name,
+        weights=weights,
+        all=PartialSums(**rows[0]),
+        layers=[LayerSums(layer=layer, **row) for layer, row in zip(layers, rows[1:], strict=True)],
+    )
 
 
 def explained(squares: Floats) -> Floats:
@@ -212,18 +219,18 @@ def mean_over_heads(shares: Floats, axis: int | tuple[int, ...]) -> Floats:
     return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
 
 
-def head_results(squares: Floats, layers: list[int]) -> list[dict[str, Any]]:
+def heads_of(squares: Floats, layers: list[int]) -> list[Head]:
     """What partial sums explain of each head, all pairs alike; None where rotation adds nothing.
 
     ``squares`` are [layers, n_heads, 1 + partial sums].
     """
     shares = explained(squares)  # [layers, n_heads, partial sums]
     return [
-        {
-            "layer": layers[place],
-            "head": head,
+        Head(
+            layer=layers[place],
+            head=head,
             **dict(zip(PARTIAL_SUMS, listed(shares[place, head]), strict=True)),
-        }
+        )
         for place, head in np.ndindex(shares.shape[:2])
     ]
 

@@ -3,40 +3,43 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
-from typing import Any
 
-from posenc.artifacts.numbers import Entry, Number, Quantities, estimate
+from posenc.artifacts.numbers import Facts, Number
+from posenc.artifacts.printing import Fields, Printed, number, quantities
 from posenc.conditions.positions import ROTATION
 from posenc.drawing.exhibit import Exhibit
+from posenc.measurements.rotation_terms.result import RotationByOrder
 
 PARTIAL_SUMS = ("mask", "mask_key", "mask_query", "first_order")
 MEANS = ("own", "no_first", "neighbours", "other_heads")
-ROTATION_TERMS = (
-    "documents", "tokens", "lowest_layer", "lowest",
+PRINTED: Fields = {"documents": Printed("documents"), "tokens": Printed("tokens")}
+NAMES = (
+    "lowest_layer", "lowest",
     *(f"{weights}.{means}.{part}"
       for weights in ("pairs", "attention") for means in MEANS for part in PARTIAL_SUMS),
 )  # fmt: skip
 
 
-def rotation_terms(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+NO_OTHER = Printed(absent="no other head to take means from")
+
+
+def explained(result: RotationByOrder) -> Facts:
     """What partial sums explain of what rotation adds to scores, with means of each kind."""
-    entries = {(entry["weights"], entry["means"]): entry for entry in measurement["explained"]}
-    layers = entries["pairs", "own"]["layers"]
-    lowest = min(layers, key=lambda row: row["first_order"]["value"])
-    facts: dict[str, Entry] = {part: Number(measurement[part]) for part in ("documents", "tokens")}
-    facts |= {"lowest_layer": Number(lowest["layer"]), "lowest": estimate(lowest["first_order"])}
+    entries = {(entry.weights, entry.means): entry for entry in result.explained}
+    lowest = min(entries["pairs", "own"].layers, key=lambda layer: layer.first_order.value)
+    facts: Facts = {
+        "lowest_layer": Number(lowest.layer),
+        "lowest": number(lowest.first_order),
+    }
     for weights, means in itertools.product(("pairs", "attention"), MEANS):
-        shares = entries.get((weights, means), {"all": {}})["all"]
+        entry = entries.get((weights, means))
         for part in PARTIAL_SUMS:
-            value = estimate(shares.get(part), "no other head to take means from")
-            facts[f"{weights}.{means}.{part}"] = value
+            share = getattr(entry.all, part) if entry else None
+            facts[f"{weights}.{means}.{part}"] = number(share, NO_OTHER)
     return facts
 
 
 WORDS = {
-    "documents": "documents",
-    "tokens": "tokens",
     "lowest_layer": "layer in which all of first order explains least",
     "lowest": "share that it explains there",
     "pairs": "all pairs",
@@ -50,7 +53,7 @@ WORDS = {
     "mask_query": "share of what rotation adds, mask and query",
     "first_order": "share of what rotation adds, all of first order",
 }
-QUANTITIES = Quantities(read=rotation_terms, names=ROTATION_TERMS, words=WORDS)
+QUANTITIES = quantities(RotationByOrder, PRINTED, explained, NAMES, WORDS)
 FIGURE = Exhibit(
     "F7 rotation to first order",
     ("rotation_terms",),

@@ -501,7 +501,7 @@ def test_what_is_not_defined_says_why():
     assert numbers["chosen.odd"] == NotRun("a correlation is not defined")
     assert numbers["lowest_layer"] == numbers["highest_layer"] == NotRun("it is not defined")
     assert numbers["peak_mean"] == numbers["peak_mean.p"] == NotRun("")
-    causal = heads_quantities.heads({**planted("heads"), "is_causal": True})
+    causal = heads_quantities.QUANTITIES.read({**planted("heads"), "is_causal": True})
     for key in ("next", "next.layer", "next.head"):
         assert causal[key] == NotRun("a causal head sees no next token")
     assert isinstance(causal["first.head"], Number), "those after it are there"

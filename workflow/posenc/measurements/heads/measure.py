@@ -9,8 +9,18 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from posenc.artifacts.command import run
+from posenc.artifacts.results import Interval, NotMeasured
 from posenc.measurements.frame import command, naming, not_run
 from posenc.measurements.heads.declaration import MEASUREMENT, Heads
+from posenc.measurements.heads.result import (
+    Attention,
+    Head,
+    HeadType,
+    Looks,
+    Peak,
+    Strongest,
+    UniformMass,
+)
 from posenc.metrics.bootstrap import percentile_interval, ratio_replicates
 from posenc.metrics.heads import (
     excess_over_uniform,
@@ -23,6 +33,9 @@ from posenc.metrics.heads import (
 )
 from posenc.metrics.patterns import attention_pattern
 from posenc.store.activations import ActivationStore, Metadata
+
+STRONGEST = ("previous", "self", "next", "first")
+"""Places of which the head with the most mass is named."""
 
 
 class FirstDocuments:
@@ -52,7 +65,7 @@ class FirstDocuments:
 
 def measure(
     parameters: Heads, intact: ActivationStore, condition: ActivationStore
-) -> dict[str, Any]:
+) -> Attention | NotMeasured:
     """Compute the measurement, layer after layer; within a layer, document after document.
 
     Masses are means over all queries, special tokens among them; keys are all tokens that a query
@@ -66,12 +79,13 @@ def measure(
     documents = FirstDocuments(condition, parameters.documents)
     uniform = uniform_masses(documents, offsets, causal)  # [documents, columns]
     mean_uniform = uniform.sum(axis=0) / documents.lengths.sum()  # [columns]
-    heads, masses = [], []
+    looks: list[Looks] = []
+    masses = []  # [n_heads, columns] each
     with tqdm(total=metadata["n_layers"], unit="layer", desc="heads", mininterval=5) as progress:
         for layer in range(metadata["n_layers"]):
             sums = layer_masses(condition, documents, layer, offsets, causal)
-            entries, mean = summarise(parameters, sums, uniform, documents.lengths)
-            heads += [{"layer": layer, "head": head, **entry} for head, entry in enumerate(entries)]
+            of_layer, mean = summarise(parameters, layer, sums, uniform, documents.lengths)
+            looks += of_layer
             masses.append(mean)
             progress.update()
     parts = slice(layout(offsets)["first"].start, None)
@@ -79,28 +93,28 @@ def measure(
         np.concatenate(masses)[:, parts], mean_uniform[parts], offsets, parameters.types,
         parameters.seed,
     )  # fmt: skip
-    for head, label in zip(heads, types.labels, strict=True):
-        head["type"] = types.names[label]
+    heads = [
+        Head(**dict(of_head), type=types.names[label])
+        for of_head, label in zip(looks, types.labels, strict=True)
+    ]
     sizes = np.bincount(types.labels, minlength=len(types.names))  # [types]
-    return {
-        "documents": len(documents.lengths),
-        "tokens": int(documents.lengths.sum()),
-        "confidence": parameters.confidence,
-        "is_causal": causal,
-        "n_layers": metadata["n_layers"],
-        "n_heads": metadata["n_heads"],
-        "offsets": list(range(-offsets, offsets + 1)),
-        "uniform": named(mean_uniform, layout(offsets)),
-        "heads": heads,
-        "strongest": {
-            name: strongest(heads, name) for name in ("previous", "self", "next", "first")
-        },
-        "types": [
-            {"name": name, "heads": int(size), **named(centroid, partition(offsets))}
+    return Attention(
+        documents=len(documents.lengths),
+        tokens=int(documents.lengths.sum()),
+        confidence=parameters.confidence,
+        is_causal=causal,
+        n_layers=metadata["n_layers"],
+        n_heads=metadata["n_heads"],
+        offsets=list(range(-offsets, offsets + 1)),
+        uniform=UniformMass(**named(mean_uniform, layout(offsets))),
+        heads=heads,
+        strongest={name: strongest(heads, name) for name in STRONGEST},
+        types=[
+            HeadType(name=name, heads=int(size), **named(centroid, partition(offsets)))
             for name, size, centroid in zip(types.names, sizes, types.centroids, strict=True)
         ],
-        "types_explained": types.explained,
-    }
+        types_explained=types.explained,
+    )
 
 
 def not_rebuilt(metadata: Metadata) -> str | None:
@@ -150,11 +164,12 @@ def layer_masses(
 
 def summarise(
     parameters: Heads,
+    layer: int,
     sums: NDArray[np.float64],  # [documents, n_heads, columns]
     uniform: NDArray[np.float64],  # [documents, columns]
     lengths: NDArray[np.int64],  # [documents]
-) -> tuple[list[dict[str, Any]], NDArray[np.float64]]:
-    """Entries of the heads of one layer, and their mean masses [n_heads, columns].
+) -> tuple[list[Looks], NDArray[np.float64]]:
+    """Where the heads of one layer look, and their mean masses [n_heads, columns].
 
     The peak is the offset at which the mass on text is most above that of a uniform pattern. Its
     interval is of the mass there; the share of resamples with the same peak says how certain the
@@ -180,33 +195,35 @@ def summarise(
     places = {"previous": offsets - 1, "self": offsets, "next": offsets + 1}
     places |= {name: columns[name].start for name in ("first", "special")}
 
-    def estimate(head: int, column: int) -> dict[str, float]:
-        return percentile_interval(
-            mean[head, column], drawn[:, head, column], parameters.confidence
-        ).as_json()
-
-    entries = []
-    for head in range(n_heads):
-        entries.append(
-            {
-                **named(mean[head], columns),
-                **{name: estimate(head, place) for name, place in places.items()},
-                "peak": {
-                    "offset": int(peak[head]),
-                    "mass": estimate(head, text.start + int(peak[head]) + offsets),
-                    "excess": float(excess[head, int(peak[head]) + offsets]),
-                    "stability": float(np.mean(drawn_peak[:, head] == peak[head])),
-                },
-                "mean_offset": None if np.isnan(middle[head]) else float(middle[head]),
-            }
+    def interval(head: int, column: int) -> Interval:
+        return Interval.of(
+            percentile_interval(mean[head, column], drawn[:, head, column], parameters.confidence)
         )
-    return entries, mean
+
+    def look(head: int) -> Looks:
+        offset = int(peak[head])
+        masses = named(mean[head], columns)
+        intervals = {name: interval(head, column) for name, column in places.items()}
+        return Looks(
+            layer=layer,
+            head=head,
+            **{**masses, **intervals},
+            peak=Peak(
+                offset=offset,
+                mass=interval(head, text.start + offset + offsets),
+                excess=float(excess[head, offset + offsets]),
+                stability=float(np.mean(drawn_peak[:, head] == offset)),
+            ),
+            mean_offset=None if np.isnan(middle[head]) else float(middle[head]),
+        )
+
+    return [look(head) for head in range(n_heads)], mean
 
 
-def strongest(heads: list[dict[str, Any]], place: str) -> dict[str, Any]:
+def strongest(heads: list[Head], place: str) -> Strongest:
     """The head with the most mass at a place."""
-    head = max(heads, key=lambda entry: entry[place]["value"])
-    return {"layer": head["layer"], "head": head["head"], **head[place]}
+    head = max(heads, key=lambda head: getattr(head, place).value)
+    return Strongest(layer=head.layer, head=head.head, **dict(getattr(head, place)))
 
 
 def partition(offsets: int) -> dict[str, slice]:
@@ -220,9 +237,9 @@ def partition(offsets: int) -> dict[str, slice]:
     }
 
 
-def named(values: NDArray[np.float64], columns: dict[str, slice]) -> dict[str, Any]:
+def named(values: NDArray[np.float64], columns: dict[str, slice]) -> dict[str, list[float] | float]:
     """Masses by their names: lists by offset, and single numbers."""
-    masses: dict[str, Any] = {}
+    masses: dict[str, list[float] | float] = {}
     for name, where in columns.items():
         part = values[where].round(6).tolist()
         masses[name] = part if name in ("mass", "text") else part[0]

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from posenc.artifacts.numbers import Entry, NotRun, Number, Quantities, estimate
+from posenc.artifacts.numbers import Facts, NotRun, Number
+from posenc.artifacts.printing import number, quantities
+from posenc.measurements.heads.result import Attention
 
 STRONGEST = ("previous", "self", "next", "first")
 HEADS = (*STRONGEST, *(f"{name}.{part}" for name in STRONGEST for part in ("layer", "head")))
 
 
-def heads(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+def strongest(result: Attention) -> Facts:
     """Mass of the heads that look most at one place, and which heads they are."""
-    numbers: dict[str, Entry] = {}
+    facts: Facts = {}
     for name in STRONGEST:
-        value = measurement["strongest"][name]
-        if name == "next" and measurement["is_causal"]:
+        head = result.strongest[name]
+        if name == "next" and result.is_causal:
             why = NotRun("a causal head sees no next token")
-            numbers |= dict.fromkeys((name, f"{name}.layer", f"{name}.head"), why)
+            facts |= dict.fromkeys((name, f"{name}.layer", f"{name}.head"), why)
             continue
-        numbers[name] = estimate(value)
-        for part in ("layer", "head"):
-            numbers[f"{name}.{part}"] = Number(value[part])
-    return numbers
+        facts[name] = number(head)
+        facts[f"{name}.layer"], facts[f"{name}.head"] = Number(head.layer), Number(head.head)
+    return facts
 
 
 WORDS = {
@@ -34,4 +32,4 @@ WORDS = {
     "layer": "its layer",
     "head": "its head",
 }
-QUANTITIES = Quantities(read=heads, names=HEADS, words=WORDS)
+QUANTITIES = quantities(Attention, {}, strongest, HEADS, WORDS)

@@ -337,12 +337,12 @@ def test_errors_of_repeats_are_of_a_table_and_of_a_random_one():
 def test_what_should_hold_of_sinusoids_holds_of_them_alone():
     identities = sinusoid.identities(sinusoid.sinusoidal(40, 12))
     names = ("shift_residual", "squared_norm_residual", "gram_toeplitz_residual")
-    assert max(identities[name] for name in names) < 1e-11
-    assert identities["shifts"] == [1, 2, 4, 8, 16, 32]
-    of_pairs = {"shortest": 2 * np.pi, "longest": 2 * np.pi * 10_000 ** (10 / 12)}
-    assert identities["wavelengths"] == pytest.approx({"unit": "tokens", **of_pairs})
+    assert max(getattr(identities, name) for name in names) < 1e-11
+    assert identities.shifts == [1, 2, 4, 8, 16, 32]
+    assert identities.shortest == pytest.approx(2 * np.pi)
+    assert identities.longest == pytest.approx(2 * np.pi * 10_000 ** (10 / 12))
     other = sinusoid.identities(generator().normal(size=(40, 12)))
-    assert min(other[name] for name in names) > 0.1
+    assert min(getattr(other, name) for name in names) > 0.1
 
 
 def test_mean_and_sd():

@@ -321,11 +321,11 @@ def test_each_key_names_its_own_number(kind):
 
 def test_shares_of_components_and_angles_are_in_their_units():
     measurement = planted("positions")
-    numbers = position_embeddings_quantities.positions(measurement)
+    numbers = position_embeddings_quantities.QUANTITIES.read(measurement)
     for suffix, part in (("", measurement), ("_control", measurement["geometry_control"])):
         for key in ("first_4", "first_12"):
             assert numbers[f"{key}{suffix}"] == Number(100 * part["pca"][key])
-    keys = set(position_embeddings_quantities.POSITIONS)
+    keys = set(position_embeddings_quantities.QUANTITIES.names)
     assert numbers.keys() == keys == EXPECTED["positions"].keys() | {
         "first_4", "first_12", "first_4_control", "first_12_control"
     }  # fmt: skip
@@ -466,8 +466,8 @@ def test_what_is_not_defined_says_why():
     measurement["toeplitz_share"]["gram"] = None
     measurement["geometry_control"]["toeplitz_share"]["gram"] = 0.0
     measurement["components"] = {"status": "not run", "reason": "too few columns"}
-    numbers = position_embeddings_quantities.positions(measurement)
-    assert numbers.keys() == set(position_embeddings_quantities.POSITIONS)
+    numbers = position_embeddings_quantities.QUANTITIES.read(measurement)
+    assert numbers.keys() == set(position_embeddings_quantities.QUANTITIES.names)
     assert numbers["toeplitz"] == NotRun("all rows are orthogonal")
     assert numbers["toeplitz_control"] == Number(0.0)
     of_components = (
@@ -476,9 +476,8 @@ def test_what_is_not_defined_says_why():
     lacking = {key for key, entry in numbers.items() if entry == NotRun("too few columns")}
     assert lacking == set(of_components)
     measurement["geometry_control"]["toeplitz_share"]["gram"] = None
-    assert position_embeddings_quantities.positions(measurement)["toeplitz_control"] == NotRun(
-        "all rows are orthogonal"
-    )
+    numbers = position_embeddings_quantities.QUANTITIES.read(measurement)
+    assert numbers["toeplitz_control"] == NotRun("all rows are orthogonal")
     numbers = relative_attention_quantities.QUANTITIES.read(
         {**planted("relative"), "null_rotation": None}
     )

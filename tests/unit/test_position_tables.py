@@ -25,7 +25,7 @@ from posenc.figures import position_maps, position_regression
 from posenc.measurements.of_tables import Job
 from posenc.measurements.position_embeddings import measure as step
 from posenc.measurements.position_embeddings.declaration import PositionEmbeddings
-from posenc.measurements.position_embeddings.quantities import POSITIONS, positions
+from posenc.measurements.position_embeddings.quantities import QUANTITIES
 from posenc.metrics import geometry, sinusoid, table_waves
 from posenc.metrics.components import principal_components
 from posenc.models.matrices import Matrix, PathMatrix, RandomMatrix, SinusoidMatrix
@@ -133,6 +133,7 @@ def test_results_are_those_of_the_measures(results):
     assert fixed["pca"]["first_4"] == pytest.approx(geometry.pca_shares(table)[:4].sum())
     identities = fixed["identities"]
     assert identities["shifts"] == [1, 2, 4, 8, 16, 32]
+    assert identities["wavelengths"]["unit"] == "tokens"
     residuals = ("shift_residual", "squared_norm_residual", "gram_toeplitz_residual")
     assert all(identities[residual] < 1e-11 for residual in residuals)
     assert identities["wavelengths"]["shortest"] == pytest.approx(2 * np.pi)
@@ -176,7 +177,7 @@ def test_a_unit_of_the_vectors_changes_no_error_but_the_penalised_one(results, t
 
 
 def test_maps_are_small_and_show_every_so_many(tmp_path):
-    maps = step.maps(sinusoid.sinusoidal(300, 260))
+    maps = step.maps(sinusoid.sinusoidal(300, 260)).as_json()
     assert (maps["row_stride"], maps["column_stride"]) == (3, 3)
     assert np.shape(maps["table"]["values"]) == (100, 87) and np.shape(maps["cosine"]) == (
         100,
@@ -200,8 +201,8 @@ def test_components_of_too_small_a_table_are_not_run(tmp_path):
         measurement["components"]["status"] == "not run"
         and "4 principal" in (measurement["components"]["reason"])
     )
-    numbers = positions(measurement)
-    assert tuple(sorted(numbers)) == tuple(sorted(POSITIONS))
+    numbers = QUANTITIES.read(measurement)
+    assert tuple(sorted(numbers)) == tuple(sorted(QUANTITIES.names))
     assert numbers["correlation"] == NotRun(measurement["components"]["reason"])
     assert isinstance(numbers["last.untouched"], Number)
 

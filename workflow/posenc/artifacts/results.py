@@ -28,7 +28,7 @@ class Part(BaseModel):
 
     def as_json(self) -> dict[str, Any]:
         """What a file holds of it: the fields that were given."""
-        return self.model_dump(exclude_unset=True)
+        return self.model_dump(by_alias=True, exclude_unset=True)
 
 
 class Estimated(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,34 +106,48 @@ def shift_matrix(k: int, d_model: int) -> NDArray[np.float64]:
     return matrix
 
 
-def identities(table: NDArray[np.float64]) -> dict[str, Any]:
+class Identities(NamedTuple):
+    """How far sinusoids are from what they should be.
+
+    Attributes
+    ----------
+    shifts
+        Offsets by which rows are moved along.
+    shift_residual
+        Largest difference of rows that are moved along by :func:`shift_matrix`.
+    squared_norm_residual
+        That of squared norms from d_model / 2.
+    gram_toeplitz_residual
+        That of inner products from their means by offset.
+    shortest, longest
+        Of the :func:`wavelengths`, in tokens.
+    """
+
+    shifts: list[int]
+    shift_residual: float
+    squared_norm_residual: float
+    gram_toeplitz_residual: float
+    shortest: float
+    longest: float
+
+
+def identities(table: NDArray[np.float64]) -> Identities:
     """How far sinusoids are from what they should be: errors of rounding.
 
     Parameters
     ----------
     table
         [rows, d_model] of :func:`sinusoidal`.
-
-    Returns
-    -------
-    dict
-        Largest differences: ``shift_residual``, of rows moved along by :func:`shift_matrix`, for
-        ``shifts``; ``squared_norm_residual``, of squared norms from d_model / 2; and
-        ``gram_toeplitz_residual``, of inner products from their means by offset. And the shortest
-        and longest of the ``wavelengths``.
     """
     rows, d_model = table.shape
     shifts = [2**power for power in range(rows.bit_length()) if 2**power < rows]
     shift = max(np.abs(table[:-k] @ shift_matrix(k, d_model).T - table[k:]).max() for k in shifts)
     lengths = wavelengths(d_model)  # [d_model / 2]
-    return {
-        "shifts": shifts,
-        "shift_residual": float(shift),
-        "squared_norm_residual": float(np.abs(np.square(table).sum(axis=1) - d_model / 2).max()),
-        "gram_toeplitz_residual": toeplitz_residual(gram(table)),
-        "wavelengths": {
-            "unit": "tokens",
-            "shortest": float(lengths[0]),
-            "longest": float(lengths[-1]),
-        },
-    }
+    return Identities(
+        shifts=shifts,
+        shift_residual=float(shift),
+        squared_norm_residual=float(np.abs(np.square(table).sum(axis=1) - d_model / 2).max()),
+        gram_toeplitz_residual=toeplitz_residual(gram(table)),
+        shortest=float(lengths[0]),
+        longest=float(lengths[-1]),
+    )

@@ -2,58 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from posenc.artifacts.numbers import Entry, NotRun, Number, Quantities, estimate
+from posenc.artifacts.numbers import Facts, NotRun, Number
+from posenc.artifacts.printing import Fields, Printed, number, quantities
+from posenc.measurements.position_embeddings.result import (
+    Errors,
+    Geometry,
+    NoWaves,
+    PositionTable,
+)
 
 REGRESSION = ("mae", "mae_sd", "order_error", "order_error_sd")
 GEOMETRY = ("toeplitz", "first_4", "first_12", "frequency")
 WAVES = ("correlation", "explained", "independent")
 SHUFFLED = ("correlation", "explained")
-LAST = ("norm", "cosine", "neighbours", "chance", "untouched")
-POSITIONS = (
+PRINTED: Fields = {
+    "last_rows": Printed("the last row", name="last"),
+    "last_rows.norm": Printed("norm, as a multiple of the median"),
+    "last_rows.cosine": Printed("cosine with the row before"),
+    "last_rows.neighbours": Printed("median cosine of neighbouring rows"),
+    "last_rows.chance": Printed("cosine of independent directions, 95 % below"),
+    "last_rows.untouched": Printed("rows at the end that are like no neighbour"),
+}
+NAMES = (
     *REGRESSION, *(f"{name}_control" for name in REGRESSION),
     *GEOMETRY, *(f"{name}_control" for name in GEOMETRY),
-    *WAVES, *(f"{name}_shuffled" for name in SHUFFLED), *(f"last.{name}" for name in LAST),
-    "rows", "d_model",
+    *WAVES, *(f"{name}_shuffled" for name in SHUFFLED), "rows", "d_model",
 )  # fmt: skip
 
 
-def positions(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+def positions(result: PositionTable) -> Facts:
     """What a table of position embeddings is, and what is read off it.
 
     A ``_control`` is of a random table of the same shape and deviation; ``_shuffled`` of the same
     rows in random order, with the least and most of the draws.
     """
-    facts: dict[str, Entry] = {}
-    regression = measurement["regression"]
-    for suffix, part in (("", regression), ("_control", regression["control"])):
-        for name, key in (("mae", "absolute"), ("order_error", "relative")):
-            value = part[key]
-            facts[f"{name}{suffix}"] = Number(value["mean"])
-            facts[f"{name}_sd{suffix}"] = Number(value["sd"])
-    for suffix, part in (("", measurement), ("_control", measurement["geometry_control"])):
-        gram = part["toeplitz_share"]["gram"]
-        facts[f"toeplitz{suffix}"] = estimate(gram, "all rows are orthogonal")
-        for key in ("first_4", "first_12"):
-            facts[f"{key}{suffix}"] = Number(100 * part["pca"][key])  # percent, as published
-        facts[f"frequency{suffix}"] = Number(part["median_frequency"])
-    waves = measurement["components"]
-    if waves["status"] != "measured":
+    return {
+        **regression(result.regression, ""),
+        **regression(result.regression.control, "_control"),
+        **geometry(result, ""),
+        **geometry(result.geometry_control, "_control"),
+        **waves(result),
+        "rows": Number(result.shape.rows),
+        "d_model": Number(result.shape.d_model),
+    }
+
+
+def regression(errors: Errors, suffix: str) -> Facts:
+    """Errors of both regressions on a table."""
+    return {
+        f"mae{suffix}": Number(errors.absolute.mean),
+        f"mae_sd{suffix}": Number(errors.absolute.sd),
+        f"order_error{suffix}": Number(errors.relative.mean),
+        f"order_error_sd{suffix}": Number(errors.relative.sd),
+    }
+
+
+def geometry(table: Geometry, suffix: str) -> Facts:
+    """What the rows of a table are to each other; shares in percent, as published."""
+    orthogonal = Printed(absent="all rows are orthogonal")
+    return {
+        f"toeplitz{suffix}": number(table.toeplitz_share.gram, orthogonal),
+        f"first_4{suffix}": Number(100 * table.pca.first_4),
+        f"first_12{suffix}": Number(100 * table.pca.first_12),
+        f"frequency{suffix}": Number(table.median_frequency),
+    }
+
+
+def waves(result: PositionTable) -> Facts:
+    """What waves of position explain of components of the rows."""
+    components = result.components
+    if isinstance(components, NoWaves):
         names = (*WAVES, *(f"{name}_shuffled" for name in SHUFFLED))
-        facts |= dict.fromkeys(names, NotRun(waves["reason"]))
-    else:
-        facts["correlation"] = Number(waves["correlation"])
-        facts["explained"] = Number(max(waves["principal"]))
-        facts["independent"] = estimate(waves["independent_largest"])
-        for key in SHUFFLED:
-            facts[f"{key}_shuffled"] = estimate(waves[f"{key}_shuffled"])
-    for key in LAST:
-        facts[f"last.{key}"] = Number(measurement["last_rows"][key])
-    for key in ("rows", "d_model"):
-        facts[key] = Number(measurement["shape"][key])
-    return facts
+        return dict.fromkeys(names, NotRun(components.reason))
+    return {
+        "correlation": Number(components.correlation),
+        "explained": Number(max(components.principal)),
+        "independent": number(components.independent_largest),
+        "correlation_shuffled": number(components.correlation_shuffled),
+        "explained_shuffled": number(components.explained_shuffled),
+    }
 
 
 WORDS = {
@@ -68,13 +95,7 @@ WORDS = {
     "correlation": "first canonical correlation of components with waves of position",
     "explained": "largest share of a principal component that waves explain",
     "independent": "largest share of an independent component that waves explain",
-    "last": "the last row",
-    "norm": "norm, as a multiple of the median",
-    "cosine": "cosine with the row before",
-    "neighbours": "median cosine of neighbouring rows",
-    "chance": "cosine of independent directions, 95 % below",
-    "untouched": "rows at the end that are like no neighbour",
     "rows": "rows",
     "d_model": "columns",
 }
-QUANTITIES = Quantities(read=positions, names=POSITIONS, words=WORDS)
+QUANTITIES = quantities(PositionTable, PRINTED, positions, NAMES, WORDS)

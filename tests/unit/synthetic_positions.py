@@ -111,8 +111,8 @@ def position_heads(subject: str, is_decoder: bool, kind: str = "model") -> dict:
         {
             "layer": layer, "head": head,
             "predicted_lag": -head % 3,
-            "profile": {"mean_offset": -0.5 - head - layer, "peak": -head,
-                        "mass": [0.01 * place for place in range(21)]},
+            "profile": {"mean_offset": -0.5 - head - layer, "peak": -head, "peak_mass": 0.1,
+                        "mass": [0.01 * place for place in range(21)], "preference": [0.1] * 21},
             "deviation": 0.4 + layer + head / 3,
             "distance_share": 0.3 + head / 20,
             "first_score": 0.2, "first_mass": 0.01,
@@ -120,6 +120,7 @@ def position_heads(subject: str, is_decoder: bool, kind: str = "model") -> dict:
                              "wave_share": drawn(0.05), "mass": [0.01] * 21} for name in NULLS},
             "pairs": [{"pair": 0, "frequency": 0.02, "phase": -0.3, "lag": -2.4, "share": 0.9,
                        "coherence": 0.9, "contribution": 0.5}],
+            "pairs_share": 0.9,
             "distances": {
                 "from": int(distance[0]),
                 "bias": (-np.abs(distance) * (1 + head) / 60).tolist(),

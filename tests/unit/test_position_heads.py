@@ -18,7 +18,7 @@ from posenc.measurements.of_tables import Job
 from posenc.measurements.position_heads import figure as figure
 from posenc.measurements.position_heads import measure as step
 from posenc.measurements.position_heads.declaration import PositionHeads
-from posenc.measurements.position_heads.quantities import POSITION_HEADS, position_heads
+from posenc.measurements.position_heads.quantities import POSITION_HEADS, QUANTITIES
 from posenc.metrics.null_tables import NULLS, gaussian_rows, null_tables, shuffled_rows, spread
 from posenc.metrics.position_scores import distance_parts, nearest, steepest
 from posenc.models.heads import HeadFile
@@ -429,7 +429,7 @@ def test_what_does_not_fit_the_heads_is_refused(network, file, tmp_path):
 
 def test_numbers_name_the_heads_worth_a_look(file, tmp_path):
     measurement = measured(tmp_path, section(file))
-    numbers = position_heads(measurement)
+    numbers = QUANTITIES.read(measurement)
     assert tuple(numbers) == POSITION_HEADS
     shares = [head["distance_share"] for head in measurement["heads"]]
     assert numbers["distance_share"] == Number(float(np.median(shares)))
@@ -457,7 +457,7 @@ def test_numbers_name_the_heads_worth_a_look(file, tmp_path):
     assert numbers["near.1.distance_share"] == Number(near["distance_share"])
     assert numbers["near.heads"] == Number(measurement["near"]["heads"])
     flat = [{**head, "distance_share": None} for head in measurement["heads"][:2]]
-    fewer = position_heads({**measurement, "heads": flat})
+    fewer = QUANTITIES.read({**measurement, "heads": flat})
     assert fewer["near.3.head"] == NotRun("there are fewer heads")
     assert fewer["distance_share"] == NotRun("no head tells positions apart")
 

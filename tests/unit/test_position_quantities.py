@@ -365,50 +365,67 @@ def test_few_bands_and_a_single_layer_have_numbers_too():
         assert [numbers[f"{key}.{band}"].value for band in BAND] == [10.0, 11.0, 13.0]
 
 
+def draws(value: float) -> dict:
+    """A spread of draws about a mean that all are near."""
+    return {"mean": value, "least": value - 0.25, "most": value + 0.125}
+
+
 def head(layer: int, deviation: float, share: float | None, offset: float | None, own: int):
     """A head of a measurement of position heads, its other numbers made from its own one."""
 
     def of_null(add: float) -> dict:
         return {
-            "mean_offset": least(own + add),
-            "distance_share": least(own + add + 0.5),
-            "wave_share": least(own + add + 0.75),
+            "mean_offset": draws(own + add),
+            "distance_share": draws(own + add + 0.5),
+            "wave_share": draws(own + add + 0.75),
+            "mass": [0.1] * 3,
         }
+
+    def pair(frequency: float, lag: float, share: float) -> dict:
+        return {
+            "pair": 0, "frequency": frequency, "phase": 0.1, "lag": lag, "share": share,
+            "coherence": 0.9, "contribution": 0.5,
+        }  # fmt: skip
 
     return {
         "layer": layer, "head": own, "deviation": deviation, "distance_share": share,
-        "profile": {"mean_offset": offset},
+        "predicted_lag": -1, "pairs_share": 0.9, "first_score": 0.2, "first_mass": 0.3,
+        "distances": {"from": 0, "bias": [0.5, -0.5]},
+        "profile": {"mean_offset": offset, "mass": [0.1] * 3, "preference": [0.1] * 3, "peak": -1,
+                    "peak_mass": 0.1},
         "nulls": {name: of_null(1000.0 * place) for place, name in enumerate(NULLS, 1)},
         "pairs": [
-            {"frequency": 2.0 ** (100 - own), "lag": own + 0.25, "share": own + 0.375},
-            {"frequency": 0.3, "lag": 0.0, "share": 0.9},
+            pair(2.0 ** (100 - own), own + 0.25, own + 0.375),
+            pair(0.3, 0.0, 0.9),
         ],
     }  # fmt: skip
 
 
 def of_all(add: float) -> dict:
     """What a null has over all heads."""
-    return {"heads": add + 7.5, "nearest": add + 8.5, "distance_share": None}
+    return {"heads": draws(add + 7.5), "nearest": draws(add + 8.5), "distance_share": None}
 
 
 HEADS = {
+    "is_causal": True, "n_layers": 2, "n_heads": 4, "rows": 9, "input": "positions",
+    "uniform": [0.1] * 3,
     "heads": [
         head(0, 1.0, 0.04, -3.0, 100), head(0, 3.0, None, 2.0, 101), head(0, 1.0, 0.5, None, 102),
         head(0, 4.0, 0.01, -1.0, 103), head(1, 2.0, 0.36, 0.5, 104), head(1, 9.0, 0.25, 1.0, 105),
     ],
     "near": {
-        "tokens": 2, "heads": 3,
+        "tokens": 2, "heads": 3, "nearest": -1.0,
         "nulls": {name: of_all(20.0 * place) for place, name in enumerate(NULLS)},
     },
     "waves": {
         "period": 51.5, "lag": -52.5, "share": 53.5, "lags": 54, "lags_chance": 55.5,
-        "nulls": {name: least(56.0 + place) for place, name in enumerate(NULLS)},
+        "nulls": {name: draws(56.0 + place) for place, name in enumerate(NULLS)},
     },
 }  # fmt: skip
 
 
 def test_heads_that_are_named_are_nearest_by_the_size_of_their_offset_and_steepest_in_sum():
-    numbers = position_heads_quantities.position_heads(HEADS)
+    numbers = position_heads_quantities.QUANTITIES.read(HEADS)
     assert numbers.keys() == set(position_heads_quantities.POSITION_HEADS)
     assert (numbers["heads"], numbers["near.heads"], numbers["near.tokens"]) == (
         *map(Number, (6, 3, 2)),
@@ -426,23 +443,23 @@ def test_heads_that_are_named_are_nearest_by_the_size_of_their_offset_and_steepe
     steep = [tuple(numbers[f"steep.{n}.{part}"].value for part in parts) for n in "123"]
     assert steep == [(1, 105, 9.0, 0.25), (1, 104, 2.0, 0.36), (0, 102, 1.0, 0.5)]
     for place, null in enumerate(NULLS):
-        assert numbers[f"null_{null}.heads"] == Number(20.0 * place + 7.5)
-        assert numbers[f"null_{null}.nearest"] == Number(20.0 * place + 8.5)
+        assert numbers[f"null_{null}.heads"] == expected(draws(20.0 * place + 7.5))
+        assert numbers[f"null_{null}.nearest"] == expected(draws(20.0 * place + 8.5))
         assert numbers[f"null_{null}.distance_share"] == NotRun("no head tells positions apart")
         for near, own in (("1", 103), ("2", 101), ("3", 100)):
             drawn = own + 1000 * (place + 1)
-            assert numbers[f"null_{null}.near.{near}.offset"] == expected(least(drawn))
+            assert numbers[f"null_{null}.near.{near}.offset"] == expected(draws(drawn))
             assert numbers[f"null_{null}.near.{near}.distance_share"] == expected(
-                least(drawn + 0.5)
+                draws(drawn + 0.5)
             )
-            assert numbers[f"null_{null}.near.{near}.wave_share"] == expected(least(drawn + 0.75))
-    fewer = position_heads_quantities.position_heads({**HEADS, "heads": HEADS["heads"][2:3]})
+            assert numbers[f"null_{null}.near.{near}.wave_share"] == expected(draws(drawn + 0.75))
+    fewer = position_heads_quantities.QUANTITIES.read({**HEADS, "heads": HEADS["heads"][2:3]})
     assert fewer["near.1.head"] == fewer["steep.2.head"] == NotRun("there are fewer heads")
     assert fewer["steep.3.lag"] == fewer["near.1.period"] == NotRun("there are fewer heads")
 
 
 def test_waves_of_a_head_are_those_of_its_first_pair_and_of_all_heads_those_of_the_measurement():
-    numbers = position_heads_quantities.position_heads(HEADS)
+    numbers = position_heads_quantities.QUANTITIES.read(HEADS)
     for group, owners in (("near", (103, 101, 100)), ("steep", (105, 104, 102))):
         for place, own in zip("123", owners, strict=True):
             assert numbers[f"{group}.{place}.period"] == Number(2.0 ** (own - 100))
@@ -452,9 +469,9 @@ def test_waves_of_a_head_are_those_of_its_first_pair_and_of_all_heads_those_of_t
     for key, value in of_waves.items():
         assert numbers[f"waves.{key}"] == Number(value)
     for place, null in enumerate(NULLS):
-        assert numbers[f"null_{null}.waves.share"] == expected(least(56.0 + place))
+        assert numbers[f"null_{null}.waves.share"] == expected(draws(56.0 + place))
     nothing = {**HEADS["waves"], "nulls": dict.fromkeys(NULLS)}
-    numbers = position_heads_quantities.position_heads({**HEADS, "waves": nothing})
+    numbers = position_heads_quantities.QUANTITIES.read({**HEADS, "waves": nothing})
     assert numbers["null_gaussian.waves.share"] == NotRun("no head tells positions apart")
 
 

@@ -15,6 +15,17 @@ from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
 from posenc.measurements.of_tables import Subject, of_tables
 from posenc.measurements.position_heads.declaration import MEASUREMENT, PositionHeads
+from posenc.measurements.position_heads.result import (
+    Distances,
+    Head,
+    HeadNull,
+    HeadScores,
+    LeadingPairs,
+    NearHeads,
+    NearNull,
+    NoHeads,
+    PositionScores,
+)
 from posenc.measurements.relative_attention.measure import number, of_head, rounded
 from posenc.metrics.head_offsets import HeadOffsets, head_offsets
 from posenc.metrics.heads import mean_offset
@@ -27,7 +38,7 @@ from posenc.metrics.relative_attention import Factors, head_factors, pair_spectr
 INPUT = "layer normalisation of the position embedding alone: no token embedding is added"
 
 
-def measure(parameters: PositionHeads, subject: Subject) -> dict[str, Any]:
+def measure(parameters: PositionHeads, subject: Subject) -> PositionScores | NoHeads:
     """All heads, layer after layer, of a model or of a file with its query and key maps.
 
     Raises
@@ -37,7 +48,7 @@ def measure(parameters: PositionHeads, subject: Subject) -> dict[str, Any]:
     """
     if subject.heads is None:
         reason = f"{subject.name} is a table alone: it needs query and key maps, and their n_heads"
-        return {"status": "not run", "reason": reason, "heads": []}
+        return NoHeads(status="not run", reason=reason, heads=[])
     heads = subject.heads()
     positions = subject.positions[: parameters.rows]  # [rows, d_model]
     if len(positions) <= 2 * parameters.offsets:
@@ -46,7 +57,7 @@ def measure(parameters: PositionHeads, subject: Subject) -> dict[str, Any]:
             f"{parameters.offsets}: lower measurements.position_heads.offsets in params.yaml"
         )
     drawn = null_tables(positions, parameters.null_draws, parameters.seed)
-    entries: list[dict[str, Any]] = []
+    entries: list[HeadScores] = []
     by_layer: dict[str, list] = {name: [] for name in drawn}  # [draws, 3, n_heads] each
     masses: dict[str, list] = {name: [] for name in drawn}  # [n_heads, 2 offsets + 1] each
     for layer in range(heads.n_layers):
@@ -72,25 +83,39 @@ def measure(parameters: PositionHeads, subject: Subject) -> dict[str, Any]:
     # [draws, 3, n_layers * n_heads] and [n_layers * n_heads, 2 offsets + 1] each
     nulls = {name: np.concatenate(layers, axis=-1) for name, layers in by_layer.items()}
     mass = {name: np.concatenate(layers) for name, layers in masses.items()}
-    for place, head in enumerate(entries):
-        head["nulls"] = {
-            name: {
-                **dict(zip(STATISTICS, map(spread, of[..., place].T), strict=True)),
-                "mass": rounded(mass[name][place]),
-            }
-            for name, of in nulls.items()
-        }
-    return {
-        "is_causal": heads.is_decoder,
-        "n_layers": heads.n_layers,
-        "n_heads": heads.n_heads,
-        "rows": len(positions),
-        "input": INPUT,
-        "uniform": rounded(looked.uniform),
-        "near": near_heads(parameters.near, heads.n_heads, entries, nulls),
-        "waves": waves(parameters.near, entries, nulls),
-        "heads": entries,
-    }
+    return PositionScores(
+        is_causal=heads.is_decoder,
+        n_layers=heads.n_layers,
+        n_heads=heads.n_heads,
+        rows=len(positions),
+        input=INPUT,
+        uniform=rounded(looked.uniform),
+        near=near_heads(parameters.near, heads.n_heads, entries, nulls),
+        waves=waves(parameters.near, entries, nulls),
+        heads=[
+            Head(
+                **dict(head),
+                nulls={
+                    name: head_null(of[..., place], mass[name][place]) for name, of in nulls.items()
+                },
+            )
+            for place, head in enumerate(entries)
+        ],
+    )
+
+
+def head_null(
+    statistics: NDArray[np.float64],  # [draws, 3]
+    mass: NDArray[np.float64],  # [2 offsets + 1]
+) -> HeadNull:
+    """What is kept of one head with tables of one kind."""
+    mean_offset, distance_share, wave_share = map(spread, statistics.T)
+    return HeadNull(
+        mean_offset=mean_offset,
+        distance_share=distance_share,
+        wave_share=wave_share,
+        mass=rounded(mass),
+    )
 
 
 def block_input(
@@ -104,25 +129,30 @@ def block_input(
     return np.hstack([x, np.ones((len(x), 1))])
 
 
-def of_layer(layer: int, looked: HeadOffsets, *, causal: bool) -> list[dict[str, Any]]:
+def of_layer(layer: int, looked: HeadOffsets, *, causal: bool) -> list[HeadScores]:
     """What is kept of the heads of one layer."""
     parts = distance_parts(looked.scores, causal=causal)
     first = softmax(looked.scores.copy(), causal=causal)[..., 0].mean(axis=-1)  # [n_heads]
-    return [
-        {
-            "layer": layer,
-            **{k: v for k, v in of_head(layer, looked, head).as_json().items() if k in KEPT},
-            "deviation": float(parts.deviation[head]),
-            "distance_share": number(parts.share[head]),
-            "first_score": float(parts.first[head]),
-            "first_mass": float(first[head]),
-            "distances": {
-                "from": 0 if causal else 1 - looked.scores.shape[-1],
-                "bias": np.round(parts.curve[head], 3).tolist(),
-            },
-        }
-        for head in range(len(looked.scores))
-    ]
+    begin = 0 if causal else 1 - looked.scores.shape[-1]
+
+    def kept(head: int) -> HeadScores:
+        by_weights = of_head(layer, looked, head)
+        bias = np.round(parts.curve[head], 3).tolist()
+        return HeadScores(
+            layer=layer,
+            head=head,
+            predicted_lag=by_weights.predicted_lag,
+            profile=by_weights.profile,
+            pairs=by_weights.pairs,
+            pairs_share=by_weights.pairs_share,
+            deviation=float(parts.deviation[head]),
+            distance_share=number(parts.share[head]),
+            first_score=float(parts.first[head]),
+            first_mass=float(first[head]),
+            distances=Distances.model_validate({"from": begin, "bias": bias}),
+        )
+
+    return [kept(head) for head in range(len(looked.scores))]
 
 
 def of_null(
@@ -133,7 +163,11 @@ def of_null(
     offsets: int,
     causal: bool,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """``STATISTICS`` of the heads of one layer, [3, n_heads], and their attention by offset."""
+    """Statistics of the heads of one layer, [3, n_heads], and their attention by offset.
+
+    They are what is compared with tables that know no order: mean offset, share that the distance
+    explains, share of one frequency in the leading pair.
+    """
     scores = (x @ query) @ np.swapaxes(x @ key, -1, -2)  # [n_heads, rows, rows]
     scores /= math.sqrt(query.shape[-1])
     mass, _ = profile_by_offset(scores, offsets, causal)  # [n_heads, 2 offsets + 1]
@@ -146,40 +180,40 @@ def of_null(
 
 def waves(
     near: int,
-    entries: list[dict[str, Any]],
+    entries: list[HeadScores],
     nulls: dict[str, NDArray[np.float64]],  # by kind [draws, 3, n_layers * n_heads]
-) -> dict[str, Any]:
+) -> LeadingPairs:
     """The leading pair of waves of each head, over heads.
 
     ``lags`` heads have a lag of at most ``near`` tokens, of either sign; with phases at random, as
     many as ``lags_chance`` would: at the frequency f, a share 2 f near of all phases.
     """
-    lead = [head["pairs"][0] for head in entries]
-    frequency = np.array([pair["frequency"] for pair in lead])  # [heads]
-    lag = np.array([pair["lag"] for pair in lead])  # [heads]
-    return {
-        "period": float(np.median(1 / frequency)),
-        "lag": float(np.median(lag)),
-        "share": float(np.median([pair["share"] for pair in lead])),
-        "lags": int(np.sum(np.abs(lag) <= near)),
-        "lags_chance": float(np.minimum(1, 2 * near * frequency).sum()),
-        "nulls": {name: spread(np.median(of[:, 2], axis=-1)) for name, of in nulls.items()},
-    }
+    lead = [head.pairs[0] for head in entries]
+    frequency = np.array([pair.frequency for pair in lead])  # [heads]
+    lag = np.array([pair.lag for pair in lead])  # [heads]
+    return LeadingPairs(
+        period=float(np.median(1 / frequency)),
+        lag=float(np.median(lag)),
+        share=float(np.median([pair.share for pair in lead])),
+        lags=int(np.sum(np.abs(lag) <= near)),
+        lags_chance=float(np.minimum(1, 2 * near * frequency).sum()),
+        nulls={name: spread(np.median(of[:, 2], axis=-1)) for name, of in nulls.items()},
+    )
 
 
 def near_heads(
     near: int,
     n_heads: int,
-    entries: list[dict[str, Any]],
+    entries: list[HeadScores],
     nulls: dict[str, NDArray[np.float64]],  # by kind [draws, 3, n_layers * n_heads]
-) -> dict[str, Any]:
+) -> NearHeads:
     """How many heads look near, of the table and of its nulls.
 
     ``nearest`` is of the first layer: the mean offset of its head that looks nearest, which is
     chosen anew in each draw.
     """
     # [1, n_layers * n_heads], NaN for None
-    own = np.array([[head["profile"]["mean_offset"] for head in entries]], np.float64)
+    own = np.array([[head.profile.mean_offset for head in entries]], np.float64)
 
     def within(offset: NDArray[np.float64]) -> NDArray[np.int64]:  # [draws, heads] to [draws]
         return np.sum(np.abs(offset) <= near, axis=-1)
@@ -189,25 +223,20 @@ def near_heads(
         place = np.where(np.isnan(first), np.inf, np.abs(first)).argmin(axis=-1)  # [draws]
         return np.take_along_axis(first, place[:, None], axis=-1)[:, 0]
 
-    return {
-        "tokens": near,
-        "heads": int(within(own)[0]),
-        "nearest": number(nearest(own)[0]),
-        "nulls": {
-            name: {
-                "heads": spread(within(offset)),
-                "nearest": spread(nearest(offset)),
-                "distance_share": spread(np.nanmedian(share, axis=-1)),
-            }
+    return NearHeads(
+        tokens=near,
+        heads=int(within(own)[0]),
+        nearest=number(nearest(own)[0]),
+        nulls={
+            name: NearNull(
+                heads=spread(within(offset)),
+                nearest=spread(nearest(offset)),
+                distance_share=spread(np.nanmedian(share, axis=-1)),
+            )
             for name, (offset, share, _) in ((n, np.moveaxis(of, 1, 0)) for n, of in nulls.items())
         },
-    }
+    )
 
-
-STATISTICS = ("mean_offset", "distance_share", "wave_share")
-"""What is compared with tables that know no order."""
-KEPT = ("head", "predicted_lag", "profile", "pairs", "pairs_share")
-"""Of what :mod:`posenc.measurements.relative_attention` says of a head."""
 
 main = of_tables(MEASUREMENT, measure)
 

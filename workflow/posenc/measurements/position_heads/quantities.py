@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from posenc.artifacts.numbers import Entry, NotRun, Number, Quantities, estimate
+from posenc.artifacts.numbers import Facts, NotRun, Number
+from posenc.artifacts.printing import Printed, number, quantities
 from posenc.drawing.exhibit import BOTH, Exhibit
+from posenc.measurements.position_heads.result import Head, PositionScores
 from posenc.metrics.null_tables import NULLS
 from posenc.metrics.position_scores import nearest, steepest
 
@@ -31,9 +32,10 @@ POSITION_HEADS = (
     *(f"waves.{part}" for part in OF_WAVES), *(f"null_{null}.waves.share" for null in NULLS),
 )  # fmt: skip
 NO_POSITION = "no head tells positions apart"
+DEFINED = Printed(absent=NO_POSITION)
 
 
-def position_heads(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+def position_heads(result: PositionScores) -> Facts:
     """How much of the heads' scores a mask by distance explains, and the heads worth a look.
 
     ``near`` are those of layer 0 whose attention by positions alone is, in the mean, nearest to the
@@ -42,44 +44,57 @@ def position_heads(measurement: Mapping[str, Any]) -> dict[str, Entry]:
     look near, and the offset of the head of layer 0 that then looks nearest. Waves are those of the
     pair of signals that adds most to a head's score.
     """
-    shares = [
-        head["distance_share"]
-        for head in measurement["heads"]
-        if head["distance_share"] is not None
-    ]
-    facts: dict[str, Entry] = dict.fromkeys(POSITION_HEADS, NotRun("there are fewer heads"))
-    facts["heads"] = Number(len(measurement["heads"]))
+    shares = [head.distance_share for head in result.heads if head.distance_share is not None]
+    facts: Facts = dict.fromkeys(POSITION_HEADS, NotRun("there are fewer heads"))
+    facts["heads"] = Number(len(result.heads))
     for name, of in (("", statistics.median), (".least", min), (".most", max)):
         facts[f"distance_share{name}"] = Number(of(shares)) if shares else NotRun(NO_POSITION)
-    near = measurement["near"]
-    facts |= {"near.heads": Number(near["heads"]), "near.tokens": Number(near["tokens"])}
-    first, steep = (
-        nearest(measurement["heads"], len(PLACED)),
-        steepest(measurement["heads"], len(PLACED)),
-    )
+    near, waves = result.near, result.waves
+    facts |= {"near.heads": Number(near.heads), "near.tokens": Number(near.tokens)}
+    first, steep = chosen(result.heads, nearest), chosen(result.heads, steepest)
     for group, parts, heads in (("near", NEAR, first), ("steep", STEEP, steep)):
-        for place, head in zip(PLACED, heads, strict=False):
-            pair = head["pairs"][0]
-            of_head = {
-                **head,
-                "offset": head["profile"]["mean_offset"],
-                "period": 1 / pair["frequency"],
-                "lag": pair["lag"],
-                "wave_share": pair["share"],
+        for place, head in heads.items():
+            facts |= {
+                f"{group}.{place}.{part}": entry for part, entry in of_head(head, parts).items()
             }
-            for part in parts:
-                facts[f"{group}.{place}.{part}"] = estimate(of_head[part], NO_POSITION)
-    waves = measurement["waves"]
-    facts |= {f"waves.{part}": Number(waves[part]) for part in OF_WAVES}
-    for null, of_all in near["nulls"].items():
+    facts |= {f"waves.{part}": Number(getattr(waves, part)) for part in OF_WAVES}
+    for null, of_all in near.nulls.items():
         for part in DRAWN:
-            facts[f"null_{null}.{part}"] = estimate(of_all[part], NO_POSITION)
-        for place, head in zip(PLACED, first, strict=False):
-            for part, key in zip(NULL, ("mean_offset", *NULL[1:]), strict=True):
-                value = head["nulls"][null][key]
-                facts[f"null_{null}.near.{place}.{part}"] = estimate(value, NO_POSITION)
-        facts[f"null_{null}.waves.share"] = estimate(waves["nulls"][null], NO_POSITION)
+            facts[f"null_{null}.{part}"] = number(getattr(of_all, part), DEFINED)
+        for place, head in first.items():
+            drawn = head.nulls[null]
+            for part, value in zip(
+                NULL, (drawn.mean_offset, drawn.distance_share, drawn.wave_share), strict=True
+            ):
+                facts[f"null_{null}.near.{place}.{part}"] = number(value, DEFINED)
+        facts[f"null_{null}.waves.share"] = number(waves.nulls[null], DEFINED)
     return facts
+
+
+def chosen(heads: Sequence[Head], order: Callable[..., list]) -> dict[str, Head]:
+    """The heads that come first in an order of :mod:`posenc.metrics.position_scores`, by place."""
+    by_number = {(head.layer, head.head): head for head in heads}
+    ordered = order([head.as_json() for head in heads], len(PLACED))
+    return {
+        place: by_number[head["layer"], head["head"]]
+        for place, head in zip(PLACED, ordered, strict=False)
+    }
+
+
+def of_head(head: Head, parts: Sequence[str]) -> Facts:
+    """Numbers of one head: those of ``parts``."""
+    pair = head.pairs[0]
+    numbers = {
+        "layer": head.layer,
+        "head": head.head,
+        "offset": head.profile.mean_offset,
+        "deviation": head.deviation,
+        "distance_share": head.distance_share,
+        "period": 1 / pair.frequency,
+        "lag": pair.lag,
+        "wave_share": pair.share,
+    }
+    return {part: number(numbers[part], DEFINED) for part in parts}
 
 
 WORDS = {
@@ -101,7 +116,7 @@ WORDS = {
     "layer": "its layer",
     "head": "its number",
 }
-QUANTITIES = Quantities(read=position_heads, names=POSITION_HEADS, words=WORDS)
+QUANTITIES = quantities(PositionScores, {}, position_heads, POSITION_HEADS, WORDS)
 FIGURE = Exhibit(
     "C3 relative attention by weights",
     ("position_heads",),

@@ -315,13 +315,20 @@ def lags(models: dict[str, bool], datasets: list[str]) -> dict:
     def compared(predicted: str, observed: str, **others) -> dict:
         return {
             "predicted": predicted, "found": observed, "heads": 16, "spearman": estimate(0.6, 0.2),
-            "pearson": estimate(0.5, 0.2), "reason": None, "undefined": 0.0,
+            "pearson": estimate(0.5, 0.2), "reason": None, "undefined": 0.0, **others,
+        }  # fmt: skip
+
+    def layers() -> dict:
+        return {
             "over_layers": {"spearman": estimate(0.6, 0.3), "p": 0.01, "undefined": 0.0},
             "by_layer": [{"layer": 0, "spearman": 0.8}, {"layer": 1, "spearman": None},
-                         {"layer": 2, "spearman": 0.2}], **others,
+                         {"layer": 2, "spearman": 0.2}],
         }  # fmt: skip
 
     def results() -> dict:
+        return {name: {**of_heads, **layers()} for name, of_heads in first_layer().items()}
+
+    def first_layer() -> dict:
         return {
             "peak": compared("score_peak", "peak", agreement=agreement),
             "profile_peak": compared("profile_peak", "peak", agreement=agreement),
@@ -349,7 +356,7 @@ def lags(models: dict[str, bool], datasets: list[str]) -> dict:
             comparisons.append(
                 {
                     "run": {"models": group, "dataset": dataset, "condition": "intact"},
-                    "heads": len(here), "results": results(), "first_layer": results(),
+                    "heads": len(here), "results": results(), "first_layer": first_layer(),
                     "held_out": {"chosen": "profile_mean", "even": estimate(0.7, 0.2),
                                  "odd": estimate(0.5, 0.3)},
                     "points": here,

@@ -40,28 +40,25 @@ def test_correlations_are_scipys(ties):
     if ties:
         x, y = x.round(), y.round()
     comparison = measures.compare(x, y, **SETTINGS)
-    assert comparison["spearman"]["value"] == pytest.approx(
-        stats.spearmanr(x, y).statistic, abs=1e-12
-    )
-    assert comparison["pearson"]["value"] == pytest.approx(
-        stats.pearsonr(x, y).statistic, abs=1e-12
-    )
-    assert comparison["reason"] is None and comparison["undefined"] == 0
+    assert comparison.spearman.value == pytest.approx(stats.spearmanr(x, y).statistic, abs=1e-12)
+    assert comparison.pearson.value == pytest.approx(stats.pearsonr(x, y).statistic, abs=1e-12)
+    assert comparison.reason is None and comparison.undefined == 0
     for name in ("spearman", "pearson"):
-        assert comparison[name]["low"] < comparison[name]["value"] < comparison[name]["high"]
+        estimate = getattr(comparison, name)
+        assert estimate.low < estimate.value < estimate.high
 
 
 def test_the_interval_is_that_of_scipys_bootstrap():
     rng = generator(2)
     x = rng.normal(size=80)
     y = x + rng.normal(size=80)
-    ours = measures.compare(x, y, samples=4000, confidence=0.9, seed=0)["pearson"]
+    ours = measures.compare(x, y, samples=4000, confidence=0.9, seed=0).pearson
     theirs = stats.bootstrap(
         (x, y), lambda a, b: stats.pearsonr(a, b).statistic, paired=True, vectorized=False,
         n_resamples=4000, method="percentile", confidence_level=0.9, random_state=1,
     ).confidence_interval  # fmt: skip
-    assert ours["low"] == pytest.approx(theirs.low, abs=0.01)
-    assert ours["high"] == pytest.approx(theirs.high, abs=0.01)
+    assert ours.low == pytest.approx(theirs.low, abs=0.01)
+    assert ours.high == pytest.approx(theirs.high, abs=0.01)
 
 
 def test_unrelated_offsets_are_at_chance():
@@ -69,12 +66,9 @@ def test_unrelated_offsets_are_at_chance():
     for trial in range(60):
         x, y = rng.integers(-3, 4, (2, 70))
         agreement = measures.agreement(x, y, samples=200, confidence=0.9, seed=trial)
-        agree.append(agreement["share"]["value"] - agreement["chance"]["value"])
-        low, high = (
-            measures.compare(x, y, samples=200, confidence=0.9, seed=trial)["pearson"][key]
-            for key in ("low", "high")
-        )
-        covered += low <= 0 <= high
+        agree.append(agreement.share.value - agreement.chance.value)
+        pearson = measures.compare(x, y, samples=200, confidence=0.9, seed=trial).pearson
+        covered += pearson.low <= 0 <= pearson.high
     assert abs(np.mean(agree)) < 0.015
     assert covered > 45
 
@@ -83,11 +77,11 @@ def test_chance_is_the_mean_of_all_permutations():
     x, y = np.array([0, 0, 1, 2, 2, 2]), np.array([0, 1, 1, 2, 0, 5])
     agreement = measures.agreement(x, y, samples=4000, confidence=0.95, seed=0)
     expected = np.mean([np.mean(x == generator(s).permutation(y)) for s in range(4000)])
-    assert agreement["chance"]["value"] == pytest.approx((2 * 2 + 1 * 2 + 3 * 1) / 36)
-    assert agreement["chance"]["value"] == pytest.approx(expected, abs=0.01)
-    assert agreement["share"]["value"] == pytest.approx(3 / 6)
+    assert agreement.chance.value == pytest.approx((2 * 2 + 1 * 2 + 3 * 1) / 36)
+    assert agreement.chance.value == pytest.approx(expected, abs=0.01)
+    assert agreement.share.value == pytest.approx(3 / 6)
     same = measures.agreement(np.arange(30), np.arange(30), **SETTINGS)
-    assert same["share"]["value"] == 1 and same["p"] == 1 / 401
+    assert same.share.value == 1 and same.p == 1 / 401
 
 
 def test_a_difference_between_models_is_no_correlation():
@@ -97,23 +91,23 @@ def test_a_difference_between_models_is_no_correlation():
     assert stats.pearsonr(x, y).statistic > 0.9
     comparison = measures.compare(x, y, groups=groups, **SETTINGS)
     for name in ("spearman", "pearson"):
-        assert comparison[name]["low"] < 0 < comparison[name]["high"]
+        assert getattr(comparison, name).low < 0 < getattr(comparison, name).high
     inside = [x[groups == g] - x[groups == g].mean() for g in (0, 1)]
     np.testing.assert_allclose(measures.within(x, groups, False), np.concatenate(inside))
     # Neither are equal offsets: permutations stay within a model.
-    chance = measures.agreement(groups, groups, groups=groups, **SETTINGS)["chance"]
-    assert chance == {"value": 1, "low": 1, "high": 1}
+    chance = measures.agreement(groups, groups, groups=groups, **SETTINGS).chance
+    assert chance.as_json() == {"value": 1, "low": 1, "high": 1}
 
 
 def test_what_is_the_same_for_all_heads_has_no_correlation():
     for x, y, which in (([1, 1, 1], [1, 2, 3], "predicted"), ([1, 2, 3], [0.1] * 3, "found")):
         comparison = measures.compare(x, y, **SETTINGS)
-        assert comparison["spearman"] is None and comparison["pearson"] is None
-        assert which in comparison["reason"]
+        assert comparison.spearman is None and comparison.pearson is None
+        assert which in comparison.reason
     # A resample in which all are equal is counted and left out.
     comparison = measures.compare([0, 0, 0, 1], [0, 1, 0, 1], **SETTINGS)
-    assert comparison["undefined"] == pytest.approx(0.75**4 + 0.25**4 + 0.06, abs=0.08)
-    assert -1 <= comparison["spearman"]["low"] <= comparison["spearman"]["high"] <= 1
+    assert comparison.undefined == pytest.approx(0.75**4 + 0.25**4 + 0.06, abs=0.08)
+    assert -1 <= comparison.spearman.low <= comparison.spearman.high <= 1
 
 
 def test_layers_are_the_units_of_chance():
@@ -122,22 +116,20 @@ def test_layers_are_the_units_of_chance():
     layers = np.repeat(np.arange(6), 12)
     shared = rng.normal(size=6)[layers]
     x, y = shared + 0.01 * rng.normal(size=72), shared + 0.01 * rng.normal(size=72)
-    by_head = measures.compare(x, y, **SETTINGS)["spearman"]
+    by_head = measures.compare(x, y, **SETTINGS).spearman
     comparison = measures.over_layers(x, y, layers, **SETTINGS)
-    assert comparison["spearman"]["value"] == by_head["value"] > 0.95
-    wide, narrow = (
-        estimate["high"] - estimate["low"] for estimate in (comparison["spearman"], by_head)
-    )
+    assert comparison.spearman.value == by_head.value > 0.95
+    wide, narrow = (estimate.high - estimate.low for estimate in (comparison.spearman, by_head))
     assert wide > 2 * narrow
     # Within layers nothing is predicted, as permutations there say: any p is equally likely.
     settings = {**SETTINGS, "samples": 100}
     p = [
-        measures.over_layers(shared + 0.01 * rng.normal(size=72), y, layers, **settings)["p"]
+        measures.over_layers(shared + 0.01 * rng.normal(size=72), y, layers, **settings).p
         for _ in range(40)
     ]
     assert 0.35 < np.mean(p) < 0.65
     predicted = y + 0.01 * rng.normal(size=72)
-    assert measures.over_layers(predicted, y, layers, **SETTINGS)["p"] < 0.01
+    assert measures.over_layers(predicted, y, layers, **SETTINGS).p < 0.01
 
 
 def test_the_interval_over_layers_is_that_of_drawn_layers():
@@ -145,7 +137,7 @@ def test_the_interval_over_layers_is_that_of_drawn_layers():
     layers = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2])  # not of one size
     x, y = rng.normal(size=(2, 9))
     comparison = measures.over_layers(x, y, layers, samples=3000, confidence=0.8, seed=0)
-    assert comparison["spearman"]["value"] == pytest.approx(stats.spearmanr(x, y).statistic)
+    assert comparison.spearman.value == pytest.approx(stats.spearmanr(x, y).statistic)
     every = []
     for a in range(3):  # all 27 draws, equally likely
         for b in range(3):
@@ -153,21 +145,17 @@ def test_the_interval_over_layers_is_that_of_drawn_layers():
                 drawn = np.concatenate([np.flatnonzero(layers == layer) for layer in (a, b, c)])
                 every.append(stats.spearmanr(x[drawn], y[drawn]).statistic)
     low, high = np.quantile(every, [0.1, 0.9])
-    assert comparison["spearman"]["low"] == pytest.approx(low, abs=0.05)
-    assert comparison["spearman"]["high"] == pytest.approx(high, abs=0.05)
+    assert comparison.spearman.low == pytest.approx(low, abs=0.05)
+    assert comparison.spearman.high == pytest.approx(high, abs=0.05)
     # The draws are of the first model's layers and of the second's.
     twice = measures.over_layers(
         np.tile(x, 2), np.tile(y, 2), np.tile(layers, 2), groups=np.repeat([0, 1], 9), **SETTINGS
     )
-    assert twice["spearman"]["value"] == pytest.approx(comparison["spearman"]["value"])
+    assert twice.spearman.value == pytest.approx(comparison.spearman.value)
 
 
 def test_over_layers_says_where_there_is_nothing():
-    assert measures.over_layers([1, 1, 1], [1, 2, 3], [0, 1, 2], **SETTINGS) == {
-        "spearman": None,
-        "p": None,
-        "undefined": 1.0,
-    }
+    assert measures.over_layers([1, 1, 1], [1, 2, 3], [0, 1, 2], **SETTINGS) == (None, None, 1.0)
     with pytest.raises(ValueError, match="of layers"):
         measures.over_layers([1, 2, 3], [1, 2, 3], [0, 1], **SETTINGS)
 
@@ -229,9 +217,9 @@ def check_layers(comparison: dict) -> None:
             groups = [models.index(p["model"]) for p in part]
             value = measures.compare(
                 [p[predicted] for p in part], [p[observed] for p in part], groups=groups, **SETTINGS
-            )["spearman"]
+            ).spearman
             if value is not None:
-                best[rest][name] = value["value"]
+                best[rest][name] = value.value
         if len(models) == 1:
             for layer in result["by_layer"]:
                 part = [p for p in points if p["layer"] == layer["layer"]]
@@ -252,7 +240,7 @@ def check_layers(comparison: dict) -> None:
 
 def test_the_step_joins_head_by_head(inputs):
     measurements = read(inputs)
-    joined = step.measure(PARAMETERS, measurements)
+    joined = step.measure(PARAMETERS, measurements).as_json()
     assert [comparison["run"]["models"] for comparison in joined["comparisons"]] == [
         ["one"],
         ["two"],
@@ -272,7 +260,7 @@ def test_the_step_joins_head_by_head(inputs):
     for comparison in joined["comparisons"]:
         check_layers(comparison)
     json.dumps(joined, allow_nan=False)
-    assert joined == step.measure(PARAMETERS, measurements)
+    assert joined == step.measure(PARAMETERS, measurements).as_json()
 
 
 def test_the_command_and_the_figure(inputs, tmp_path):
@@ -317,7 +305,7 @@ def test_without_both_measurements_nothing_is_joined(inputs):
     joined = step.measure(
         PARAMETERS,
         [measurement for measurement in measurements if measurement["measurement"] == "heads"],
-    )
+    ).as_json()
     assert joined["status"] == "not run" and joined["comparisons"] == []
     shown = {**joined, "measurement": "lags", "run": {}}
     canvas = figure.draw([shown], SECTIONS.lags, SECTIONS.style)

@@ -15,6 +15,7 @@ from posenc.measurements.choices.quantities import ANSWERING
 from posenc.measurements.induction.quantities import UNDER
 from posenc.measurements.joint_order.quantities import PAIRED
 from posenc.measurements.lags.quantities import lags
+from posenc.measurements.lags.result import Comparison
 from posenc.measurements.token_classes.quantities import PAYING
 from posenc.report import typeset
 from posenc.report.collection import collect
@@ -123,7 +124,7 @@ def test_a_correlation_that_is_not_defined_says_why():
     comparison = copy.deepcopy(made.lags({"decoder": True}, ["sample_reviews"]))["comparisons"][0]
     nothing = {"spearman": None, "p": None, "undefined": 1.0}
     comparison["results"]["peak"] |= {"over_layers": nothing, "reason": "all are the same"}
-    numbers = lags(comparison)
+    numbers = lags(Comparison.model_validate(comparison))
     assert numbers["peak"] == NotRun("all are the same")
     assert numbers["peak.p"] == NotRun("all are the same")
     assert numbers["profile_mean"] == Number(0.6, pytest.approx(0.3), pytest.approx(0.9))

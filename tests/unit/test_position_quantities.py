@@ -17,6 +17,7 @@ from posenc.measurements.heads import quantities as heads_quantities
 from posenc.measurements.induction import quantities as induction_quantities
 from posenc.measurements.joint_order import quantities as joint_order_quantities
 from posenc.measurements.lags import quantities as lags_quantities
+from posenc.measurements.lags.result import Comparison
 from posenc.measurements.position_embeddings import quantities as position_embeddings_quantities
 from posenc.measurements.position_heads import quantities as position_heads_quantities
 from posenc.measurements.readback import quantities as readback_quantities
@@ -299,7 +300,7 @@ def read(kind: str, measurement: dict) -> dict:
     """The numbers of a measurement, or of a comparison of lags."""
     called = {key: name for name, key in SHORTER.items()}
     if kind == "lags":
-        return lags_quantities.lags(measurement)
+        return lags_quantities.lags(Comparison.model_validate(measurement))
     return QUANTITIES[called.get(kind, kind)].read(measurement)
 
 
@@ -512,8 +513,10 @@ def test_what_is_not_defined_says_why():
     measurement = planted("lags")
     measurement["held_out"]["odd"] = None
     measurement["results"]["profile_mean"]["by_layer"] = [{"layer": 0, "spearman": None}]
-    measurement["results"]["peak_mean"] |= {"over_layers": {"spearman": None, "p": None}}
-    numbers = lags_quantities.lags(measurement)
+    measurement["results"]["peak_mean"] ["over_layers"] = {
+        "spearman": None, "p": None, "undefined": 1.0
+    }  # fmt: skip
+    numbers = lags_quantities.lags(Comparison.model_validate(measurement))
     assert numbers["chosen.odd"] == NotRun("a correlation is not defined")
     assert numbers["lowest_layer"] == numbers["highest_layer"] == NotRun("it is not defined")
     assert numbers["peak_mean"] == numbers["peak_mean.p"] == NotRun("")

@@ -5,15 +5,73 @@ An offset is the position of the key minus that of the query: the previous token
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from posenc.metrics.bootstrap import Seed, percentile_interval
+from posenc.metrics.bootstrap import Estimate, Seed, percentile_interval
 from posenc.metrics.patterns import softmax, uniform_pattern
 
 Floats = NDArray[np.float64]
+
+
+class Correlations(NamedTuple):
+    """Correlations of two values of each head, with intervals over heads.
+
+    Attributes
+    ----------
+    spearman, pearson
+        Of ranks, and of the values; None where they are not defined.
+    reason
+        Why they are not.
+    undefined
+        Share of the resamples in which a value is the same for all heads, which are left out of the
+        intervals.
+    """
+
+    spearman: Estimate | None
+    pearson: Estimate | None
+    reason: str | None
+    undefined: float
+
+
+class LayerCorrelation(NamedTuple):
+    """The rank correlation of two values of each head, with an interval over layers.
+
+    Attributes
+    ----------
+    spearman
+        None where it is not defined.
+    p
+        Share of the permutations within layers, the identity among them, whose correlation is as
+        far from 0 or further; None where there is no correlation.
+    undefined
+        Share of the resamples without a correlation, which are left out.
+    """
+
+    spearman: Estimate | None
+    p: float | None
+    undefined: float
+
+
+class Agreement(NamedTuple):
+    """Heads whose two offsets are the same.
+
+    Attributes
+    ----------
+    share
+        Of all heads.
+    chance
+        The same after permutations; its value is the exact mean, Σ_v n_predicted(v) n_observed(v) /
+        n² within a model.
+    p
+        Share of permutations, the identity among them, that agree as much or more.
+    """
+
+    share: Estimate
+    chance: Estimate
+    p: float
 
 
 def score_by_offset(scores: ArrayLike, offsets: int, causal: bool) -> Floats:
@@ -143,7 +201,7 @@ def compare(
     confidence: float,
     seed: Seed,
     groups: ArrayLike | None = None,
-) -> dict[str, Any]:
+) -> Correlations:
     """Correlate two values of each head, with percentile intervals over resampled heads.
 
     Parameters
@@ -157,13 +215,6 @@ def compare(
         deviations from its mean, see :func:`within`: a decoder cannot look ahead, which would
         correlate whatever is predicted.
 
-    Returns
-    -------
-    dict
-        ``spearman``, of ranks, and ``pearson``: value, low and high, or None; ``reason``: why there
-        is none; ``undefined``: share of the resamples in which a value is the same for all heads,
-        which are left out of the intervals.
-
     Raises
     ------
     ValueError
@@ -173,17 +224,20 @@ def compare(
     for which, values in (("predicted", predicted), ("found", observed)):
         if not _varies(values, groups):
             reason = f"the {which} value is the same for all heads: a correlation is not defined"
-            return {"spearman": None, "pearson": None, "reason": reason, "undefined": 1.0}
+            return Correlations(None, None, reason, 1.0)
     generator = np.random.default_rng(seed)
     drawn = _resampled(groups, samples, generator)  # [samples, heads]
-    result: dict[str, Any] = {}
-    for name, ranked in (("spearman", True), ("pearson", False)):
+
+    def estimate(*, ranked: bool) -> tuple[Estimate, float]:
         value = float(correlated(predicted, observed, groups, ranked=ranked))
         replicates = correlated(
             predicted[drawn], observed[drawn], groups, ranked=ranked
         )  # [samples]
-        result[name], result["undefined"] = _interval(value, replicates, confidence)
-    return {**result, "reason": None}
+        return _interval(value, replicates, confidence)
+
+    spearman, _ = estimate(ranked=True)
+    pearson, undefined = estimate(ranked=False)
+    return Correlations(spearman, pearson, None, undefined)
 
 
 def over_layers(
@@ -195,7 +249,7 @@ def over_layers(
     confidence: float,
     seed: Seed,
     groups: ArrayLike | None = None,
-) -> dict[str, Any]:
+) -> LayerCorrelation:
     """The rank correlation of two values of each head, with layers as the units of chance.
 
     The heads of one layer read the same input: resampled one by one they look like more evidence
@@ -214,13 +268,6 @@ def over_layers(
         [heads]: model of each; correlated by deviations from its mean, see :func:`within`. Layers
         are resampled within their model.
 
-    Returns
-    -------
-    dict
-        ``spearman``: value, low and high, or None; ``p``: share of the permutations within layers,
-        the identity among them, whose correlation is as far from 0 or further, or None;
-        ``undefined``: share of the resamples without a correlation, which are left out.
-
     Raises
     ------
     ValueError
@@ -231,7 +278,7 @@ def over_layers(
     if layers.shape != predicted.shape:
         raise ValueError(f"shape {layers.shape} of layers is not {predicted.shape}, of the heads")
     if not (_varies(predicted, groups) and _varies(observed, groups)):
-        return {"spearman": None, "p": None, "undefined": 1.0}
+        return LayerCorrelation(None, None, 1.0)
     generator = np.random.default_rng(seed)
     value = float(correlated(predicted, observed, groups, ranked=True))
     units: dict[Any, list[NDArray[np.int64]]] = {}  # by model, the heads of each layer
@@ -256,7 +303,7 @@ def over_layers(
     chance = correlated(permuted, observed, groups, ranked=True)  # [samples]
     p = float((1 + np.sum(np.abs(chance) >= abs(value) - 1e-12)) / (1 + samples))
     estimate, undefined = _interval(value, replicates, confidence)
-    return {"spearman": estimate, "p": p, "undefined": undefined}
+    return LayerCorrelation(estimate, p, undefined)
 
 
 def agreement(
@@ -267,7 +314,7 @@ def agreement(
     confidence: float,
     seed: Seed,
     groups: ArrayLike | None = None,
-) -> dict[str, Any]:
+) -> Agreement:
     """Share of heads whose two offsets are the same, against permuted heads.
 
     Parameters
@@ -278,13 +325,6 @@ def agreement(
         Of the bootstrap over heads, and of the permutations.
     groups
         [heads]: model of each. Heads are resampled, and permuted, within their model.
-
-    Returns
-    -------
-    dict
-        ``share``: value, low and high. ``chance``: the same of the share after permutations; its
-        value is the exact mean, Σ_v n_predicted(v) n_observed(v) / n² within a model. ``p``: share
-        of permutations, the identity among them, that agree as much or more.
 
     Raises
     ------
@@ -306,13 +346,11 @@ def agreement(
         permuted += (x == y[order]).sum(axis=1)
         expected += (x[:, None] == y).mean(axis=1).sum()
     counts = permuted.round()  # [samples]
-    return {
-        "share": share.as_json(),
-        "chance": percentile_interval(
-            expected / len(predicted), counts / len(predicted), confidence
-        ).as_json(),
-        "p": float((1 + np.sum(counts >= equal.sum())) / (1 + samples)),
-    }
+    return Agreement(
+        share=share,
+        chance=percentile_interval(expected / len(predicted), counts / len(predicted), confidence),
+        p=float((1 + np.sum(counts >= equal.sum())) / (1 + samples)),
+    )
 
 
 def _by_offset(values: Floats, offsets: int, causal: bool) -> Floats:
@@ -335,11 +373,11 @@ def _varies(values: Floats, groups: NDArray) -> bool:
     return bool(within(values, groups, ranked=False).any())
 
 
-def _interval(value: float, replicates: Floats, confidence: float) -> tuple[dict[str, Any], float]:
+def _interval(value: float, replicates: Floats, confidence: float) -> tuple[Estimate, float]:
     """An estimate with its percentile interval, and the share of replicates that are NaN."""
     defined = ~np.isnan(replicates)  # [samples]
     bounds = replicates[defined] if defined.any() else np.array([value])
-    return percentile_interval(value, bounds, confidence).as_json(), float(1 - defined.mean())
+    return percentile_interval(value, bounds, confidence), float(1 - defined.mean())
 
 
 def _checked(

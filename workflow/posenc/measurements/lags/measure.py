@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import typer
@@ -12,8 +12,15 @@ from numpy.typing import NDArray
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file, unbundled
-from posenc.measurements.frame import Config, Output, StudyJob, bootstrap, seal
+from posenc.artifacts.results import Interval
+from posenc.measurements.frame import Config, Output, Resampling, StudyJob, bootstrap, seal
+from posenc.measurements.heads.result import Attention
+from posenc.measurements.heads.result import Head as ObservedHead
+from posenc.measurements.lags import result
 from posenc.measurements.lags.declaration import MEASUREMENT, Lags
+from posenc.measurements.relative_attention.result import Head as PredictedHead
+from posenc.measurements.relative_attention.result import RelativeOffsets
+from posenc.metrics.bootstrap import Estimate
 from posenc.metrics.lags import agreement, compare, correlated, over_layers
 
 INTACT = "intact"
@@ -49,15 +56,13 @@ def main(
         for _, measurement in read
         if "precision" in measurement
     ]
-    measured = {
-        **measure(parameters, [measurement for _, measurement in read]),
-        "conditions": precisions,
-    }
+    measured = measure(parameters, [measurement for _, measurement in read])
+    measured = measured.model_copy(update={"conditions": precisions})
     digests = {name_of(measurement): sha256_file(path) for path, measurement in read}
     seal(output, MEASUREMENT, {}, measured, parameters, digests)
 
 
-def measure(parameters: Lags, measurements: Sequence[dict]) -> dict[str, Any]:
+def measure(parameters: Lags, measurements: Sequence[dict]) -> result.Lags | result.NoLags:
     """Compare all heads of each model on each data set, and of all models together.
 
     Raises
@@ -67,12 +72,12 @@ def measure(parameters: Lags, measurements: Sequence[dict]) -> dict[str, Any]:
     """
     joined = list(join(measurements))
     if not joined:
-        return {
-            "status": "not run",
-            "reason": "no model has both its weights and the attention of its intact run measured",
-            "confidence": parameters.confidence,
-            "comparisons": [],
-        }
+        return result.NoLags(
+            status="not run",
+            reason="no model has both its weights and the attention of its intact run measured",
+            confidence=parameters.confidence,
+            comparisons=[],
+        )
     comparisons = [
         comparison(parameters, [names["model"]], names["dataset"], points)
         for names, points in joined
@@ -87,10 +92,10 @@ def measure(parameters: Lags, measurements: Sequence[dict]) -> dict[str, Any]:
             models = [model for model, _ in here]
             together = [point for _, points in here for point in points]
             comparisons.append(comparison(parameters, models, dataset, together))
-    return {"confidence": parameters.confidence, "comparisons": comparisons}
+    return result.Lags(confidence=parameters.confidence, comparisons=comparisons)
 
 
-def join(measurements: Sequence[dict]) -> Iterator[tuple[dict[str, str], list[dict]]]:
+def join(measurements: Sequence[dict]) -> Iterator[tuple[dict[str, str], list[result.Point]]]:
     """Runs of intact models, and what is predicted and observed of each head."""
     weights = {
         measurement["run"]["model"]: measurement
@@ -104,61 +109,57 @@ def join(measurements: Sequence[dict]) -> Iterator[tuple[dict[str, str], list[di
             continue
         if names["condition"] != INTACT or names["model"] not in weights:
             continue
-        predicted = weights[names["model"]]
-        if predicted["offsets"] != observed["offsets"]:
+        predicted, attention = RelativeOffsets.of(weights[names["model"]]), Attention.of(observed)
+        if predicted.offsets != attention.offsets:
             raise ArtifactError(
-                f"{names['model']}: weights have offsets to {predicted['offsets'][-1]}, attention "
-                f"to {observed['offsets'][-1]}: set offsets of measurements.relative_attention and "
+                f"{names['model']}: weights have offsets to {predicted.offsets[-1]}, attention "
+                f"to {attention.offsets[-1]}: set offsets of measurements.relative_attention and "
                 f"measurements.heads in params.yaml to the same"
             )
-        yield (
-            names,
-            [
-                point(names["model"], predicted_head, observed_head)
-                for predicted_head, observed_head in zip(
-                    predicted["heads"], observed["heads"], strict=True
-                )
-            ],
-        )
+        heads = zip(predicted.heads, attention.heads, strict=True)
+        yield names, [point(names["model"], *both) for both in heads]
 
 
-def point(model: str, predicted: dict, observed: dict) -> dict[str, Any]:
+def point(model: str, predicted: PredictedHead, observed: ObservedHead) -> result.Point:
     """What is predicted and observed of one head."""
-    if (predicted["layer"], predicted["head"]) != (observed["layer"], observed["head"]):
+    if (predicted.layer, predicted.head) != (observed.layer, observed.head):
         raise ArtifactError(f"{model}: the two measurements list different heads; rerun both")
-    return {
-        "model": model,
-        "layer": observed["layer"],
-        "head": observed["head"],
-        "score_peak": predicted["predicted_lag"],
-        "profile_peak": predicted["profile"]["peak"],
-        "profile_mean": predicted["profile"]["mean_offset"],
-        "peak": observed["peak"]["offset"],
-        "mean": observed["mean_offset"],
-        "stability": observed["peak"]["stability"],
-    }
+    return result.Point(
+        model=model,
+        layer=observed.layer,
+        head=observed.head,
+        score_peak=predicted.predicted_lag,
+        profile_peak=predicted.profile.peak,
+        profile_mean=predicted.profile.mean_offset,
+        peak=observed.peak.offset,
+        mean=observed.mean_offset,
+        stability=observed.peak.stability,
+    )
 
 
 def comparison(
-    parameters: Lags, models: list[str], dataset: str, points: list[dict]
-) -> dict[str, Any]:
+    parameters: Lags, models: list[str], dataset: str, points: list[result.Point]
+) -> result.Comparison:
     """All comparisons of some heads; heads are resampled within their model."""
     settings = bootstrap(parameters)
-    first = [head for head in points if head["layer"] == 0]
-    results = compared(settings, models, points)
-    for name, result in results.items():
+    first = [head for head in points if head.layer == 0]
+    results = {}
+    for name, of_heads in compared(settings, models, points).items():
         heads = Heads.of(points, models, name)
-        result["over_layers"] = heads.over_layers(settings)
-        result["by_layer"] = heads.by_layer()
-    return {
-        "run": {"models": models, "dataset": dataset, "condition": INTACT},
-        "heads": len(points),
-        "results": results,
+        results[name] = result.Correlation(
+            **{field: getattr(of_heads, field) for field in of_heads.model_fields_set},
+            over_layers=heads.over_layers(settings),
+            by_layer=heads.by_layer(),
+        )
+    return result.Comparison(
+        run=result.Compared(models=models, dataset=dataset, condition=INTACT),
+        heads=len(points),
+        results=results,
         # What weights alone predict supposes an input that only the first block really has.
-        "first_layer": compared(settings, models, first),
-        "held_out": held_out(settings, models, points),
-        "points": points,
-    }
+        first_layer=compared(settings, models, first),
+        held_out=held_out(settings, models, points),
+        points=points,
+    )
 
 
 class Heads(NamedTuple):
@@ -171,71 +172,89 @@ class Heads(NamedTuple):
     """Model of each, by its place in the list of models."""
 
     @classmethod
-    def of(cls, points: Sequence[dict], models: list[str], name: str) -> Heads:
+    def of(cls, points: Sequence[result.Point], models: list[str], name: str) -> Heads:
         """Those of ``points`` that have both values of a comparison."""
         predicted, observed = COMPARED[name]
-        both = [head for head in points if None not in (head[predicted], head[observed])]
+        values = [(getattr(head, predicted), getattr(head, observed)) for head in points]
+        both = [place for place, pair in enumerate(values) if None not in pair]
         return cls(
-            np.array([head[predicted] for head in both], np.float64),
-            np.array([head[observed] for head in both], np.float64),
-            np.array([head["layer"] for head in both], np.int64),
-            np.array([models.index(head["model"]) for head in both], np.int64),
+            np.array([values[place][0] for place in both], np.float64),
+            np.array([values[place][1] for place in both], np.float64),
+            np.array([points[place].layer for place in both], np.int64),
+            np.array([models.index(points[place].model) for place in both], np.int64),
         )
 
     def correlation(self) -> float:
         """The rank correlation; NaN where it is not defined."""
         return float(correlated(self.predicted, self.found, self.groups, ranked=True))
 
-    def over_layers(self, settings: dict[str, Any]) -> dict[str, Any]:
+    def over_layers(self, settings: Resampling) -> result.OverLayers:
         """The same with layers as the units of chance."""
-        return over_layers(self.predicted, self.found, self.layers, groups=self.groups, **settings)
+        spearman, p, undefined = over_layers(
+            self.predicted, self.found, self.layers, groups=self.groups, **settings
+        )
+        return result.OverLayers(spearman=interval(spearman), p=p, undefined=undefined)
 
-    def by_layer(self) -> list[dict[str, Any]]:
+    def by_layer(self) -> list[result.LayerCorrelation]:
         """The rank correlation among the heads of each layer, None where it is not defined."""
         rows = []
         for layer in np.unique(self.layers).tolist():
             inside = self.layers == layer  # [heads]
             value = Heads(*(values[inside] for values in self)).correlation()
-            rows.append({"layer": layer, "spearman": None if np.isnan(value) else value})
+            spearman = None if np.isnan(value) else value
+            rows.append(result.LayerCorrelation(layer=layer, spearman=spearman))
         return rows
 
 
-def compared(settings: dict[str, Any], models: list[str], points: list[dict]) -> dict[str, Any]:
+def compared(
+    settings: Resampling, models: list[str], points: list[result.Point]
+) -> dict[str, result.OfHeads]:
     """The results of each comparison."""
     results = {}
     for name, (predicted, observed) in COMPARED.items():
         x, y, _, groups = Heads.of(points, models, name)
-        results[name] = {
-            "predicted": predicted,
-            "found": observed,
-            "heads": len(x),
-            **compare(x, y, groups=groups, **settings),
-        }
+        correlations = compare(x, y, groups=groups, **settings)
+        of_heads = result.OfHeads(
+            predicted=predicted,
+            found=observed,
+            heads=len(x),
+            spearman=interval(correlations.spearman),
+            pearson=interval(correlations.pearson),
+            reason=correlations.reason,
+            undefined=correlations.undefined,
+        )
         # Means are never the same.
         if observed == "peak" and len(x):
-            results[name]["agreement"] = agreement(x, y, groups=groups, **settings)
+            same = agreement(x, y, groups=groups, **settings)
+            agreed = result.Agreement(
+                share=Interval.of(same.share), chance=Interval.of(same.chance), p=same.p
+            )
+            of_heads = of_heads.model_copy(update={"agreement": agreed})
+        results[name] = of_heads
     return results
 
 
-def held_out(settings: dict[str, Any], models: list[str], points: list[dict]) -> dict[str, Any]:
+def interval(estimate: Estimate | None) -> Interval | None:
+    """An estimate as a result has it."""
+    return None if estimate is None else Interval.of(estimate)
+
+
+def held_out(settings: Resampling, models: list[str], points: list[result.Point]) -> result.HeldOut:
     """The comparison that is best in the even layers, judged in the odd ones.
 
     Of several comparisons the best one looks better than it is: it is judged where it was not
     chosen.
     """
-    even, odd = ([head for head in points if head["layer"] % 2 == rest] for rest in (0, 1))
+    even, odd = ([head for head in points if head.layer % 2 == rest] for rest in (0, 1))
     values = {name: Heads.of(even, models, name).correlation() for name in COMPARED}
     defined = {name: value for name, value in values.items() if not np.isnan(value)}
     if not defined:
-        return {"chosen": None, "even": None, "odd": None}
+        return result.HeldOut(chosen=None, even=None, odd=None)
     chosen = max(defined, key=defined.__getitem__)
-    return {
-        "chosen": chosen,
-        **{
-            half: Heads.of(part, models, chosen).over_layers(settings)["spearman"]
-            for half, part in (("even", even), ("odd", odd))
-        },
-    }
+    of_even, of_odd = (
+        Heads.of(part, models, chosen).over_layers(settings).spearman for part in (even, odd)
+    )
+    return result.HeldOut(chosen=chosen, even=of_even, odd=of_odd)
 
 
 def name_of(measurement: dict) -> str:

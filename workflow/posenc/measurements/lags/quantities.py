@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from posenc.artifacts.numbers import Entry, NotRun, Number, Quantities, estimate
+from posenc.artifacts.numbers import Facts, NotRun, Number, Quantities
+from posenc.artifacts.printing import Printed, number
 from posenc.drawing.exhibit import Exhibit
+from posenc.measurements.lags.result import Comparison, Lags
 
 COMPARED = ("peak", "profile_peak", "peak_mean", "profile_mean")
 LAGS = (
@@ -16,39 +18,39 @@ LAGS = (
 )  # fmt: skip
 
 
-def lags(comparison: Mapping[str, Any]) -> dict[str, Entry]:
+def lags(comparison: Comparison) -> Facts:
     """Agreement of predicted and found offsets over heads, in each way that they are compared.
 
     Layers are the units of the intervals, and ``p`` is of permutations within layers. Values of
     single layers are of ``profile_mean``.
     """
-    facts: dict[str, Entry] = {}
+    facts: Facts = {}
     for name in COMPARED:
-        result = comparison["results"][name]
-        over_layers, reason = result["over_layers"], result["reason"] or ""
-        facts[name] = estimate(over_layers["spearman"], reason)
-        facts[f"{name}.p"] = estimate(over_layers["p"], reason)
-    layers = [layer["spearman"] for layer in comparison["results"]["profile_mean"]["by_layer"]]
+        result = comparison.results[name]
+        why = Printed(absent=result.reason or "")
+        facts[name] = number(result.over_layers.spearman, why)
+        facts[f"{name}.p"] = number(result.over_layers.p, why)
+    layers = [layer.spearman for layer in comparison.results["profile_mean"].by_layer]
     defined = [value for value in layers if value is not None]
-    for name, of in (("lowest", min), ("highest", max)):
-        facts[f"{name}_layer"] = estimate(of(defined) if defined else None)
-    held_out = comparison["held_out"]
-    for half in ("even", "odd"):
-        facts[f"chosen.{half}"] = estimate(held_out[half], "a correlation is not defined")
-    peak = comparison["results"]["peak"]["agreement"]
-    facts["agreement"] = estimate(peak["share"])
-    facts["agreement_chance"] = estimate(peak["chance"])
-    facts["heads"] = Number(comparison["heads"])
+    facts["lowest_layer"] = number(min(defined, default=None))
+    facts["highest_layer"] = number(max(defined, default=None))
+    no_correlation = Printed(absent="a correlation is not defined")
+    facts["chosen.even"] = number(comparison.held_out.even, no_correlation)
+    facts["chosen.odd"] = number(comparison.held_out.odd, no_correlation)
+    peak = comparison.results["peak"].agreement
+    facts["agreement"] = number(peak.share if peak else None)
+    facts["agreement_chance"] = number(peak.chance if peak else None)
+    facts["heads"] = Number(comparison.heads)
     return facts
 
 
-def compared(joined: Mapping[str, Any], models: Sequence[str], dataset: str) -> dict[str, Entry]:
+def compared(joined: Mapping[str, Any], models: Sequence[str], dataset: str) -> Facts:
     """Predicted against found offsets, over the heads of some models together."""
     if joined["status"] != "measured":
         return dict.fromkeys(LAGS, NotRun(joined["reason"]))
-    for comparison in joined["comparisons"]:
-        run = comparison["run"]
-        if run["dataset"] == dataset and sorted(run["models"]) == sorted(models):
+    for comparison in Lags.of(joined).comparisons:
+        run = comparison.run
+        if run.dataset == dataset and sorted(run.models) == sorted(models):
             return lags(comparison)
     return dict.fromkeys(LAGS, NotRun("no heads to compare"))
 

@@ -126,7 +126,7 @@ class PositionScores(Result):
 class NoHeads(Result):
     """Why a table has no heads: nothing is known that reads it."""
 
-    status: Literal["not run"] = "not run"
+    status: Literal["not run"]
     reason: str
     heads: list[Head]
     """None."""

@@ -367,13 +367,13 @@ def test_perplexity_agrees_with_the_formulae(decoder):
 
 
 def test_perplexity_of_the_intact_run_has_no_change(decoder):
-    result = perplexity.measure(PERPLEXITY, decoder[0], decoder[0])
+    result = perplexity.measure(PERPLEXITY, decoder[0], decoder[0]).as_json()
     assert result["delta_nll"] == {"value": 0, "low": 0, "high": 0}
     assert result["perplexity_ratio"] == {"value": 1, "low": 1, "high": 1}
 
 
 def test_an_encoder_says_why_it_has_no_perplexity(encoder):
-    result = perplexity.measure(PERPLEXITY, *encoder)
+    result = perplexity.measure(PERPLEXITY, *encoder).as_json()
     assert result["status"] == "not run"
     assert result["reason"] == "toy has no language-model head"
     assert "perplexity" not in result and result["tokens"] == 0

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
+from posenc.artifacts.results import Interval, NotMeasured
 from posenc.measurements.frame import bootstrap, command, not_run
 from posenc.measurements.perplexity.declaration import MEASUREMENT, Perplexity
+from posenc.measurements.perplexity.result import CorpusPerplexity, OfSequences
 from posenc.metrics.perplexity import (
     bits_per_byte,
     corpus_perplexity,
@@ -25,7 +25,7 @@ from posenc.store.losses import Losses
 
 def measure(
     parameters: Perplexity, intact: ActivationStore, condition: ActivationStore
-) -> dict[str, Any]:
+) -> CorpusPerplexity | NotMeasured:
     """Compute the measurement; for an encoder, say why there is none."""
     metadata = condition.metadata
     if not metadata["is_decoder"]:
@@ -42,26 +42,23 @@ def measure(
     tokens = ours.tokens  # [documents]
     options = bootstrap(parameters)
     vocabulary_size = metadata["vocabulary_size"]
-    estimates = {
-        "perplexity": corpus_perplexity(ours.nll, tokens, **options),
-        "bits_per_byte": bits_per_byte(ours.nll, ours.utf8_bytes, **options),
-        "nll_per_token": nll_per_token(ours.nll, tokens, **options),
-        "worse_than_uniform": share_worse_than_uniform(
-            ours.token_nll, tokens, vocabulary_size, **options
+    return CorpusPerplexity(
+        documents=len(tokens),
+        tokens=int(tokens.sum()),
+        confidence=parameters.confidence,
+        vocabulary_size=vocabulary_size,
+        bos=metadata["bos"],
+        bytes=int(ours.utf8_bytes.sum()),
+        perplexity=Interval.of(corpus_perplexity(ours.nll, tokens, **options)),
+        bits_per_byte=Interval.of(bits_per_byte(ours.nll, ours.utf8_bytes, **options)),
+        nll_per_token=Interval.of(nll_per_token(ours.nll, tokens, **options)),
+        worse_than_uniform=Interval.of(
+            share_worse_than_uniform(ours.token_nll, tokens, vocabulary_size, **options)
         ),
-        "delta_nll": delta_nll(ours.nll, theirs.nll, tokens, **options),
-        "perplexity_ratio": perplexity_ratio(ours.nll, theirs.nll, tokens, **options),
-    }
-    return {
-        "documents": len(tokens),
-        "tokens": int(tokens.sum()),
-        "confidence": parameters.confidence,
-        "vocabulary_size": vocabulary_size,
-        "bos": metadata["bos"],
-        "bytes": int(ours.utf8_bytes.sum()),
-        **{name: estimate.as_json() for name, estimate in estimates.items()},
-        "sequence_perplexity": sequence_perplexity(ours.nll, tokens),
-    }
+        delta_nll=Interval.of(delta_nll(ours.nll, theirs.nll, tokens, **options)),
+        perplexity_ratio=Interval.of(perplexity_ratio(ours.nll, theirs.nll, tokens, **options)),
+        sequence_perplexity=OfSequences.model_validate(sequence_perplexity(ours.nll, tokens)),
+    )
 
 
 main = command(MEASUREMENT, measure, {LOSSES})

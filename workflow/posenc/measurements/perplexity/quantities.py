@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from posenc.artifacts.numbers import Facts, Number, Quantities
+from posenc.artifacts.printing import Fields, Printed, quantities
 from posenc.drawing.exhibit import Exhibit
+from posenc.measurements.perplexity.result import CorpusPerplexity
 
-ESTIMATES = (
-    "perplexity", "bits_per_byte", "nll_per_token", "worse_than_uniform", "delta_nll",
-    "perplexity_ratio",
-)  # fmt: skip
-COUNTS = ("documents", "tokens", "bytes", "vocabulary_size")
-PERPLEXITY = (*COUNTS, *ESTIMATES, "sequence.mean", "sequence.median")
-
-
-def perplexity(measurement: Mapping[str, Any]) -> Facts:
-    """Perplexity of the corpus and of single documents, and the loss behind it."""
-    facts: Facts = {key: Number(measurement[key]) for key in COUNTS}
-    facts |= {key: Number(**measurement[key]) for key in ESTIMATES}
-    sequences = measurement["sequence_perplexity"].items()
-    return facts | {f"sequence.{key}": Number(value) for key, value in sequences}
-
-
-WORDS = {
-    "vocabulary_size": "size of the vocabulary",
-    "sequence": "perplexity of single documents",
-    "perplexity": "corpus perplexity",
-    "perplexity_ratio": "perplexity as a multiple of the intact one",
+PRINTED: Fields = {
+    "documents": Printed(),
+    "tokens": Printed(),
+    "bytes": Printed(),
+    "vocabulary_size": Printed("size of the vocabulary"),
+    "perplexity": Printed("corpus perplexity"),
+    "bits_per_byte": Printed(),
+    "nll_per_token": Printed(),
+    "worse_than_uniform": Printed(),
+    "delta_nll": Printed(),
+    "perplexity_ratio": Printed("perplexity as a multiple of the intact one"),
+    "sequence_perplexity": Printed("perplexity of single documents", name="sequence"),
+    "sequence_perplexity.mean": Printed(),
+    "sequence_perplexity.median": Printed(),
 }
-QUANTITIES = Quantities(read=perplexity, names=PERPLEXITY, words=WORDS)
+QUANTITIES = quantities(CorpusPerplexity, PRINTED)
 FIGURE = Exhibit(
     "D1 perplexity",
     ("perplexity",),

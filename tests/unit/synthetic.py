@@ -307,12 +307,17 @@ def extrapolation(study: dict, model: str) -> dict:
 
 def norms(model: str, dataset: str) -> dict:
     """A measurement of norms, which has no interval and no condition."""
-    r2 = {"linear": -0.06, "flexible": 0.31}
+    r2, spread = {"linear": -0.06, "flexible": 0.31}, {"mean": 0.4, "sd": 0.1}
     shared = {**common("norms", model, dataset, "intact"), "positions": 128}
     shared["run"] = {"model": model, "dataset": dataset}
     del shared["confidence"]
     names = ("position_embeddings", "token_embeddings", "sum")
-    return {**shared, "r2": dict.fromkeys(names, r2), "curve": [0.3] * 128}
+    return {
+        **shared,
+        "r2": dict.fromkeys(names, r2),
+        "norm": dict.fromkeys(names[:2], spread),
+        "curve": [0.3] * 128,
+    }
 
 
 def reference(study: dict, model: str, dataset: str) -> dict:

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from posenc.artifacts.numbers import NotRun, Number
 from posenc.measurements.conditions import quantities as conditions_quantities
-from posenc.measurements.norms import quantities as norms_quantities
 from posenc.measurements.reference import quantities as reference_quantities
 from posenc.report import quantities as keys
 from posenc.report.collection import add_ends, collect
@@ -170,8 +169,8 @@ def test_numbers_of_norms_and_of_reference_levels():
     measurement["r2"] = {
         of: {"linear": 0.5 + n, "flexible": 0.25 - n} for n, of in enumerate(measurement["r2"])
     }
-    facts = norms_quantities.norm_facts(measurement)
-    assert facts.keys() == set(norms_quantities.NORMS)
+    facts = numbers_of(measurement)
+    assert facts.keys() == set(QUANTITIES["norms"].names)
     assert facts["r2.sum.flexible"] == Number(measurement["r2"]["sum"]["flexible"]) == Number(-1.75)
     assert facts["r2.position_embeddings.linear"] == Number(0.5)
     measurement = distinct(synthetic.reference(STUDY, "decoder", "d"))

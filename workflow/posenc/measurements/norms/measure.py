@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +9,13 @@ from posenc.architectures.needs import NotKnown
 from posenc.artifacts.command import read_section, run
 from posenc.measurements.frame import Config, Output, lacking, not_run, seal
 from posenc.measurements.norms.declaration import MEASUREMENT, Norms
+from posenc.measurements.norms.result import (
+    EmbeddingNorms,
+    Explained,
+    NormSpread,
+    NormSpreads,
+    Predicted,
+)
 from posenc.measurements.of_models import CellsJob, Model, TokensFolder, WeightsFolder, cells
 from posenc.metrics.norms import norm_r2
 from posenc.metrics.sampling import sampled
@@ -34,10 +39,11 @@ def main(
         except NotKnown as error:
             reason = str(error)
     for path, of, text in cells(model, job.datasets, tokens, output):
-        if tables is None:
-            measured = not_run(str(reason), job.parameters)
-        else:
-            measured = measure(job.parameters, *tables, text)
+        measured = (
+            not_run(str(reason), job.parameters)
+            if tables is None
+            else measure(job.parameters, *tables, text)
+        )
         seal(path, MEASUREMENT, of, measured, job.parameters, {"tokens": text.digest, **digests})
 
 
@@ -46,7 +52,7 @@ def measure(
     embeddings: NDArray[np.float32],  # [vocabulary, d_model]
     places: NDArray[np.float32],  # [positions, d_model]
     text: Tokens,
-) -> dict[str, Any]:
+) -> EmbeddingNorms:
     """R2 of position from the norm of its vector, of the token's, and of their sum."""
     document = np.repeat(np.arange(len(text.ids)), text.lengths)  # [all tokens]
     position = positions_of(text.lengths)  # [all tokens]
@@ -55,34 +61,35 @@ def measure(
     kept = sampled(np.flatnonzero(position > 0), parameters.tokens, parameters.seed)  # [kept]
     document, position, ids = document[kept], position[kept], ids[kept]  # [kept] each
     words, vectors = embeddings[ids], places[position]  # [kept, d_model] each
-    options = {"folds": parameters.folds, "seed": parameters.seed}
+    folds, seed = parameters.folds, parameters.seed
     used = int(text.lengths.max())
-    table = places[:used]  # [positions in use, d_model]
-    table_norm = np.linalg.norm(table, axis=1)  # [positions in use]
-    r2 = {
-        "position_embeddings": norm_r2(table_norm, np.arange(used), **options),
-        "token_embeddings": norm_r2(
-            np.linalg.norm(words, axis=1), position, groups=document, **options
+    table_norm = np.linalg.norm(places[:used], axis=1)  # [positions in use]
+    word_norm = np.linalg.norm(words, axis=1)  # [kept]
+    sum_norm = np.linalg.norm(words + vectors, axis=1)  # [kept]
+
+    def of_tokens(norms: NDArray[np.float32]) -> Predicted:  # [kept]
+        r2 = norm_r2(norms, position, groups=document, folds=folds, seed=seed)
+        return Predicted.model_validate(r2)
+
+    of_table = norm_r2(table_norm, np.arange(used), folds=folds, seed=seed)
+    return EmbeddingNorms(
+        documents=len(text.ids),
+        tokens=len(kept),
+        positions=used,
+        r2=Explained(
+            position_embeddings=Predicted.model_validate(of_table),
+            token_embeddings=of_tokens(word_norm),
+            sum=of_tokens(sum_norm),
         ),
-        "sum": norm_r2(
-            np.linalg.norm(words + vectors, axis=1), position, groups=document, **options
+        norm=NormSpreads(
+            position_embeddings=_spread(table_norm), token_embeddings=_spread(word_norm)
         ),
-    }
-    return {
-        "documents": len(text.ids),
-        "tokens": len(kept),
-        "positions": used,
-        "r2": r2,
-        "norm": {
-            "position_embeddings": _spread(table_norm),
-            "token_embeddings": _spread(np.linalg.norm(words, axis=1)),
-        },
-        "curve": table_norm.astype(float).round(6).tolist(),
-    }
+        curve=table_norm.astype(float).round(6).tolist(),
+    )
 
 
-def _spread(values: np.ndarray) -> dict[str, float]:
-    return {"mean": float(values.mean()), "sd": float(values.std())}
+def _spread(norms: NDArray[np.float32]) -> NormSpread:
+    return NormSpread(mean=float(norms.mean()), sd=float(norms.std()))
 
 
 if __name__ == "__main__":

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from posenc.artifacts.printing import Fields, Printed, quantities
+from posenc.measurements.norms.result import EmbeddingNorms
 
-from posenc.artifacts.numbers import Entry, Number, Quantities
-
-NORMS = tuple(
-    f"r2.{of}.{model}"
-    for of in ("position_embeddings", "token_embeddings", "sum")
-    for model in ("linear", "flexible")
-)
-
-
-def norm_facts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
-    """The numbers of a measurement of norms."""
-    return {
-        f"r2.{of}.{model}": Number(value)
-        for of, models in measurement["r2"].items()
-        for model, value in models.items()
-    }
-
-
-WORDS = {
-    "r2": "R² of position from norms",
+VECTORS = {
     "position_embeddings": "of position embeddings",
     "token_embeddings": "of token embeddings",
     "sum": "of their sum",
-    "linear": "straight line",
-    "flexible": "flexible curve",
 }
-QUANTITIES = Quantities(read=norm_facts, names=NORMS, words=WORDS)
+PRINTED: Fields = {
+    "r2": Printed("R² of position from norms"),
+    **{f"r2.{vectors}": Printed(words) for vectors, words in VECTORS.items()},
+    **{f"r2.{vectors}.linear": Printed("straight line") for vectors in VECTORS},
+    **{f"r2.{vectors}.flexible": Printed("flexible curve") for vectors in VECTORS},
+}
+QUANTITIES = quantities(EmbeddingNorms, PRINTED)

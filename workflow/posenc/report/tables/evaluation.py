@@ -8,7 +8,7 @@ from typing import Any
 from posenc.artifacts.numbers import Entry, NotRun, Number
 from posenc.conditions.groups import GROUPS, group_of, grouped
 from posenc.measurements.conditions.quantities import condition_facts, mask_facts
-from posenc.measurements.norms.quantities import NORMS
+from posenc.measurements.norms import quantities as norms
 from posenc.report import quantities as keys
 from posenc.report.counts import size
 from posenc.report.readers import numbers_of
@@ -302,7 +302,7 @@ def norms_table(results: Results) -> dict[str, Any]:
     }
     columns = [[display(run["run"][part]) for run in runs] for part in ("model", "dataset")]
     formats = []
-    for key in NORMS:
+    for key in norms.QUANTITIES.names:
         cells, form = column([_number(numbers_of(run).get(key)) for run in runs], 2)
         columns.append(cells)
         formats.append(form)

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from posenc.artifacts.numbers import NotRun, Number
 from posenc.measurements.conditions import quantities as conditions_quantities
-from posenc.measurements.reference import quantities as reference_quantities
 from posenc.report import quantities as keys
 from posenc.report.collection import add_ends, collect
 from posenc.report.counts import documents_of, size, span
@@ -174,17 +173,15 @@ def test_numbers_of_norms_and_of_reference_levels():
     assert facts["r2.sum.flexible"] == Number(measurement["r2"]["sum"]["flexible"]) == Number(-1.75)
     assert facts["r2.position_embeddings.linear"] == Number(0.5)
     measurement = distinct(synthetic.reference(STUDY, "decoder", "d"))
-    facts = reference_quantities.reference_facts(measurement)
-    assert facts.keys() == set(reference_quantities.REFERENCE)
+    facts = numbers_of(measurement)
+    assert facts.keys() == set(QUANTITIES["reference"].names)
     for level in measurement["levels"]:
         for key in ("perplexity", "bits_per_byte"):
             assert facts[f"{level['level'].split()[-1]}.{key}"] == expected(level[key])
-    fewer = reference_quantities.reference_facts(
-        {**measurement, "levels": measurement["levels"][:1]}
-    )
+    fewer = numbers_of({**measurement, "levels": measurement["levels"][:1]})
     lacking = NotRun("not among the reference levels of this study")
     assert fewer["bigram.perplexity"] == lacking and fewer["uniform.bits_per_byte"] != lacking
-    why = reference_quantities.reference_facts({**measurement, "levels": [], "reason": "no corpus"})
+    why = numbers_of({**measurement, "levels": [], "reason": "no corpus"})
     assert set(why.values()) == {NotRun("no corpus")}
 
 

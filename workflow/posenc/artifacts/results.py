@@ -93,7 +93,11 @@ class Result(Part):
         ArtifactError
             If the file is of another layout.
         """
-        own = {key: value for key, value in measured.items() if key not in ENVELOPE}
+        own = {
+            key: value
+            for key, value in measured.items()
+            if key in cls.model_fields or key not in ENVELOPE
+        }
         try:
             return cls.model_validate(own)
         except ValidationError as error:

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from posenc.artifacts.numbers import Facts, NotRun
+from posenc.artifacts.printing import By, Fields, Printed, quantities
+from posenc.measurements.reference.result import ReferenceLevels
 
-from posenc.artifacts.numbers import Entry, NotRun, Number, Quantities
-
-LEVELS = ("uniform", "unigram", "bigram", "trigram")
-REFERENCE = tuple(f"{level}.{key}" for level in LEVELS for key in ("perplexity", "bits_per_byte"))
-
-
-def reference_facts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
-    """The numbers of reference levels, by the last word of their names."""
-    reason = measurement["reason"] or "not among the reference levels of this study"
-    facts: dict[str, Entry] = dict.fromkeys(REFERENCE, NotRun(reason))
-    for level in measurement["levels"]:
-        for key in ("perplexity", "bits_per_byte"):
-            facts[f"{level['level'].split()[-1]}.{key}"] = Number(**level[key])
-    return facts
-
-
-WORDS = {
+LEVELS = {
     "uniform": "uniform guess",
     "unigram": "unigram model",
     "bigram": "bigram model",
     "trigram": "trigram model",
 }
-QUANTITIES = Quantities(read=reference_facts, names=REFERENCE, words=WORDS)
+"""By the last word of a level's name, what a reader calls it."""
+ABSENT = "not among the reference levels of this study"
+PRINTED: Fields = {
+    "levels": By("word", spoken=tuple(LEVELS), absent=ABSENT, words=LEVELS),
+    "levels.perplexity": Printed(),
+    "levels.bits_per_byte": Printed(),
+}
+
+
+def lacking(result: ReferenceLevels) -> Facts:
+    """Why levels are left out, where the result says it."""
+    if result.reason is None:
+        return {}
+    left_out = LEVELS.keys() - {level.word for level in result.levels}
+    return {
+        f"{word}.{quantity}": NotRun(result.reason)
+        for word in left_out
+        for quantity in ("perplexity", "bits_per_byte")
+    }
+
+
+QUANTITIES = quantities(ReferenceLevels, PRINTED, lacking)

@@ -16,6 +16,7 @@ import numpy as np
 from posenc.artifacts.files import sha256_file, write_json, write_sealed
 from posenc.conditions.section import Condition
 from posenc.figures.catalogue import FIGURES
+from posenc.measurements.conditions.result import PairedLosses
 from posenc.measurements.declaration import MASKS, MODEL
 from posenc.study import configs
 from posenc.study.declared import EXPERIMENTS, MEASUREMENTS
@@ -25,6 +26,8 @@ from . import synthetic_experiments as experiments
 from . import synthetic_positions as positions
 
 BINS = 200
+EXACT = {"mode": "exact"}
+"""Precision of what is computed in float32."""
 PROJECT = Path(__file__).parents[2]
 BUNDLED = [name for name, declared in MEASUREMENTS.items() if declared.bundled]
 OF_WEIGHTS = [name for name, declared in MEASUREMENTS.items() if declared.of == MODEL]
@@ -211,8 +214,9 @@ def conditions(study: dict, sweeps: dict, model: str, dataset: str, seed: int = 
         masks.update(Condition.model_validate(spec).masks())
         value = 1.0 if name == "intact" else 0.93 - 0.013 * place.index(name)
         layers = [{**estimate(value - 0.04 * k, 0.004), "layer": k} for k in range(5)]
-        entry = {"condition": name, "spec": spec, "layers": layers}
-        entries.append(entry | (losses(name, dataset, seed) if is_decoder else {}))
+        entry = {"condition": name, "spec": spec, "precision": EXACT, "layers": layers}
+        own = {**losses(name, dataset, seed), "adaptation": None} if is_decoder else {}
+        entries.append(entry | own)
     return {
         **shared, "is_decoder": is_decoder, "positions": at, "vocabulary_size": 1024,
         "coverage": {"documents": 40, "cut": 12, "read": 6000, "whole": 8000},
@@ -222,20 +226,23 @@ def conditions(study: dict, sweeps: dict, model: str, dataset: str, seed: int = 
         "categories": categories(evaluated(study, model))
         if is_decoder and dataset.endswith("questions") else None,
         "masks": [learned(name, mask) for name, mask in study["masks"].items() if name in masks],
-        **({"scored_tokens": shared["tokens"] - shared["documents"]} if is_decoder else {}),
+        **({"scored_tokens": shared["tokens"] - shared["documents"], "bos": True}
+           if is_decoder else {}),
     }  # fmt: skip
 
 
 def categories(conditions: Iterable[str]) -> dict:
     """Costs by category, of which one differs; another is small."""
-    shares = {"interaction_share": estimate(0.4, 0.2), "beyond_placebo_share": estimate(0.3, 0.2)}
+    gains = {"interaction": 0.36, "placebo_interaction": 0.09, "beyond_placebo": 0.27}
+    adapted = {name: estimate(gain, 0.18) for name, gain in gains.items()}
+    adapted |= {f"{name}_share": estimate(gain / 0.9, 0.2) for name, gain in gains.items()}
     rows = [("Law", 30, 0.5, 0.9), ("Maps", 30, 1.4, 0.001), ("Myths", 9, 0.7, 0.8)]
     return {
         "condition": "zero", "variance": 0.04, "expected": 0.01, "permutations": 2000,
         "p_value": 0.002,
         "delta_nll": {name: estimate(0.9, 0.3) for name in conditions if name != "intact"},
         "recovered": {name: estimate(0.5, 0.2) for name in conditions if name != "intact"},
-        "adaptation": {name: shares if name == "zero_fitted" else None for name in conditions},
+        "adaptation": {name: adapted if name == "zero_fitted" else None for name in conditions},
         "categories": [
             {"category": name, "documents": n, "delta_nll": estimate(cost, 0.2), "p_value": p}
             for name, n, cost, p in rows
@@ -251,7 +258,9 @@ def swept(sweep: dict, dataset: str, seed: int = 0) -> dict:
             evaluation = losses(name, dataset, seed)
             nll = evaluation["nll_per_token"]["value"] + 0.05 * (place - 2) ** 2
             evaluation["perplexity"] = estimate(float(np.exp(nll)), 0.03 * float(np.exp(nll)))
-            rows.append({"condition": name, "value": float(value), **evaluation})
+            cosine = estimate(0.9 - 0.02 * place, 0.004)
+            row = {"condition": name, "value": float(value), "last_cosine": cosine}
+            rows.append({**row, **{key: evaluation[key] for key in PairedLosses.model_fields}})
     return {"key": sweep["key"], "rows": rows}
 
 
@@ -294,6 +303,7 @@ def extrapolation(study: dict, model: str) -> dict:
         rows.append(
             {
                 "condition": name,
+                "precision": EXACT,
                 "buckets": buckets,
                 "difference": difference,
                 "recovered": None

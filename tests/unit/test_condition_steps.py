@@ -21,6 +21,7 @@ from posenc.measurements.conditions.declaration import Conditions, Controls
 from posenc.measurements.norms import measure as norms
 from posenc.measurements.reference import measure as reference
 from posenc.metrics.recovery import (
+    Adaptation,
     PairedMeans,
     adaptation,
     by_bucket,
@@ -309,13 +310,13 @@ def test_a_condition_is_compared_with_those_that_are_there():
     means = PairedMeans(sums, tokens, samples=200, confidence=0.9, seed=0)
     whole = paired_losses(means, 1, 0, 2)
     alone = paired_losses(means, 1, None, 2)
-    assert alone["delta_nll"] is alone["recovered"] is alone["recovered_perplexity"] is None
-    assert alone["delta_nll_without"] == whole["delta_nll_without"]
+    assert alone.delta_nll is alone.recovered is alone.recovered_perplexity is None
+    assert alone.delta_nll_without.as_json() == whole.delta_nll_without.as_json()
     own, intact, without = (float(sums[:, k].sum() / tokens.sum()) for k in (1, 0, 2))
-    assert whole["nll_per_token"]["value"] == pytest.approx(own)
-    assert whole["perplexity"]["value"] == pytest.approx(np.exp(own))
-    assert whole["delta_nll"]["value"] == pytest.approx(own - intact)
-    assert whole["recovered"]["value"] == pytest.approx((without - own) / (without - intact))
+    assert whole.nll_per_token.value == pytest.approx(own)
+    assert whole.perplexity.value == pytest.approx(np.exp(own))
+    assert whole.delta_nll.value == pytest.approx(own - intact)
+    assert whole.recovered.value == pytest.approx((without - own) / (without - intact))
 
 
 @pytest.mark.parametrize("bucket", [1, 4, 5, 99])
@@ -360,7 +361,7 @@ def test_shares_recovered_by_hand():
 ROLES = ("intact", "without", "fitted", "fitted_intact", "placebo", "placebo_intact")
 
 
-def adapted(losses: dict[str, float]) -> dict:
+def adapted(losses: dict[str, float]) -> Adaptation:
     """Of documents that differ, each of 10 tokens."""
     own = np.random.default_rng(3).normal(size=(40, 1))  # [documents, 1]: common to all conditions
     sums = 10 * (own + np.array([losses[role] for role in ROLES]))  # [documents, 6]
@@ -372,13 +373,13 @@ def test_a_fit_that_adapts_alone_restores_nothing():
     """What a fit gives the intact model too is adaptation, and none of it is position."""
     estimates = adapted({"intact": 3.0, "without": 4.0, "fitted": 3.5, "fitted_intact": 2.5,
                      "placebo": 3.9, "placebo_intact": 2.9})  # fmt: skip
-    assert set(estimates) == {
+    assert set(estimates._fields) == {
         f"{name}{share}"
         for name in ("interaction", "placebo_interaction", "beyond_placebo")
         for share in ("", "_share")
     }
-    for estimate in estimates.values():
-        assert [estimate[key] for key in ("value", "low", "high")] == pytest.approx([0, 0, 0])
+    for estimate in estimates:
+        assert [estimate.value, estimate.low, estimate.high] == pytest.approx([0, 0, 0])
 
 
 def test_what_of_a_fit_is_position_by_hand():
@@ -389,14 +390,13 @@ def test_what_of_a_fit_is_position_by_hand():
         "placebo_interaction": 0.5 - 0.125, "placebo_interaction_share": 0.375 / 2,
         "beyond_placebo": 0.875, "beyond_placebo_share": 0.4375,
     }  # fmt: skip
-    assert {name: estimate["value"] for name, estimate in estimates.items()} == pytest.approx(
-        by_hand
-    )
+    values = {name: estimate.value for name, estimate in estimates._asdict().items()}
+    assert values == pytest.approx(by_hand)
 
 
 def test_no_share_of_a_loss_that_is_not_there():
     estimates = adapted(dict.fromkeys(ROLES, 3.0))
-    assert estimates["interaction"] is not None and estimates["beyond_placebo_share"] is None
+    assert estimates.interaction is not None and estimates.beyond_placebo_share is None
 
 
 def tokens(path, texts):

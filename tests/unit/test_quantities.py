@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from posenc.artifacts.numbers import NotRun, Number
 from posenc.measurements.conditions import quantities as conditions_quantities
+from posenc.measurements.conditions.result import EvaluatedConditions, LongDocuments, Mask
 from posenc.report import quantities as keys
 from posenc.report.collection import add_ends, collect
 from posenc.report.counts import documents_of, size, span
@@ -130,35 +131,39 @@ def test_numbers_of_a_condition_are_its_own():
         assert numbers["documents"] == Number(measurement["documents"])
         assert numbers["tokens"] == Number(measurement["scored_tokens"]), "those with a loss"
     encoder = conditions("minilm")
-    assert conditions_quantities.evaluated(encoder, "zero")["tokens"] == Number(encoder["tokens"])
-    lacking = NotRun("minilm has no language-model head")
-    assert conditions_quantities.evaluated(encoder, "zero")["recovered"] == lacking
-    none = conditions_quantities.evaluated(encoder, "fitted")
+    evaluated = EvaluatedConditions.of(encoder)
+    zero = conditions_quantities.evaluated(evaluated, "minilm", "zero")
+    assert zero["tokens"] == Number(encoder["tokens"])
+    assert zero["recovered"] == NotRun("minilm has no language-model head")
+    none = conditions_quantities.evaluated(evaluated, "minilm", "fitted")
     assert none == dict.fromkeys(QUANTITIES["conditions"].names, NotRun("fitted is not for minilm"))
     entry(measurement, "mean")["recovered"] = None
     why = NotRun("nothing is lost without positions")
-    assert conditions_quantities.evaluated(measurement, "mean")["recovered"] == why
+    evaluated = EvaluatedConditions.of(measurement)
+    assert conditions_quantities.evaluated(evaluated, "decoder", "mean")["recovered"] == why
 
 
 def test_what_of_a_fit_is_position_is_of_those_with_controls():
-    estimate = {"value": 1.0, "low": 0.5, "high": 2.0}
-    measurement = {
-        "run": {"model": "small"},
-        "conditions": [
-            {"condition": "a", "adaptation": {"x": estimate, "share": None}},
-            {"condition": "b"},
-            {"condition": "c", "adaptation": None},
-        ],
+    measurement = conditions()
+    kinds = ("interaction", "placebo_interaction", "beyond_placebo")
+    adaptation = {
+        kind: {"value": place + 1.0, "low": place + 0.5, "high": place + 2.0}
+        for place, kind in enumerate(kinds)
     }
-    why = NotRun("nothing is lost without positions")
-    assert conditions_quantities.with_controls(measurement) == ["a"]
-    assert conditions_quantities.adapted(measurement, "a") == {
-        "x": Number(1.0, 0.5, 2.0),
-        "share": why,
+    entry(measurement, "mean")["adaptation"] = adaptation | {
+        f"{kind}_share": None for kind in kinds
     }
-    for condition in "bcd":
+    del entry(measurement, "zero")["adaptation"]
+    result = EvaluatedConditions.of(measurement)
+    assert conditions_quantities.with_controls(result) == ["mean"]
+    facts = conditions_quantities.adapted(result, "small", "mean")
+    assert facts.keys() == set(conditions_quantities.ADAPTATION)
+    for place, kind in enumerate(kinds):
+        assert facts[kind] == Number(place + 1.0, place + 0.5, place + 2.0)
+        assert facts[f"{kind}_share"] == NotRun("nothing is lost without positions")
+    for condition in ("zero", "intact", "none"):
         lacking = NotRun(f"controls of {condition} are not run for small")
-        assert conditions_quantities.adapted(measurement, condition) == dict.fromkeys(
+        assert conditions_quantities.adapted(result, "small", condition) == dict.fromkeys(
             conditions_quantities.ADAPTATION, lacking
         )
 
@@ -191,34 +196,35 @@ def test_the_ends_of_long_documents():
         return {"from": end - 9, "to": end, "nll_per_token": value}
 
     buckets = [bucket(end) for end in (10, 20, 21, 22, 40)]
+    shared = {"precision": synthetic.EXACT, "buckets": buckets}
     measurement = {
-        "trained_tokens": 20, "documents": 7,
-        "conditions": [{"condition": "other", "buckets": []},
-                       {"condition": "it", "buckets": buckets, "difference": None,
+        "trained_tokens": 20, "documents": 7, "tokens": 273, "confidence": 0.95, "against": "it",
+        "conditions": [{**shared, "condition": "other", "buckets": [], "difference": None,
                         "recovered": None},
-                       {"condition": "compared", "buckets": buckets,
+                       {**shared, "condition": "it", "difference": None, "recovered": None},
+                       {**shared, "condition": "compared",
                         "difference": {"value": -0.5, "low": -0.75, "high": -0.25},
                         "recovered": [{"value": share, "low": 0.0, "high": 1.0}
                                       for share in (0.1, 0.2, 0.3, 0.4)] + [None]}],
     }  # fmt: skip
-    facts = conditions_quantities.long_facts(measurement, "it")
+    result = LongDocuments.of(measurement)
+    facts = conditions_quantities.long_facts(result, "it")
     # The last trained position predicts the token after it.
     assert (facts["within"].value, facts["beyond"].value) == (21.0, 40.0)
     assert facts["difference"] == NotRun("the study compares long documents with no condition")
-    assert conditions_quantities.long_facts(measurement, "compared")["difference"] == Number(
-        -0.5, -0.75, -0.25
-    )
+    compared = conditions_quantities.long_facts(result, "compared")
+    assert compared["difference"] == Number(-0.5, -0.75, -0.25)
     none = NotRun("nothing is lost without positions, or it is the loss of that model")
     assert facts["recovered_within"] == facts["recovered_beyond"] == none
-    shares = conditions_quantities.long_facts(measurement, "compared")
-    assert (shares["recovered_within"], shares["recovered_beyond"]) == (Number(0.3, 0.0, 1.0), none)
-    short = {**measurement, "trained_tokens": 5}
+    assert compared["recovered_within"] == Number(0.3, 0.0, 1.0)
+    assert compared["recovered_beyond"] == none
+    short = LongDocuments.of({**measurement, "trained_tokens": 5})
     assert conditions_quantities.long_facts(short, "it")["within"].value == 10.0
     lacking = NotRun("no condition x on long documents in this study")
-    assert conditions_quantities.long_facts(measurement, "x") == dict.fromkeys(
+    assert conditions_quantities.long_facts(result, "x") == dict.fromkeys(
         conditions_quantities.ENDS, lacking
     )
-    assert conditions_quantities.long_counts(measurement) == {
+    assert conditions_quantities.long_counts(result) == {
         "trained": Number(20),
         "documents": Number(7),
     }
@@ -226,16 +232,16 @@ def test_the_ends_of_long_documents():
 
 def test_numbers_of_learned_masks():
     mask = {"mask": "it", "loss": 1.5, "start": 2.5, "intact": 3.5, "slope": 0.05}
-    facts = conditions_quantities.mask_facts(mask)
+    facts = conditions_quantities.mask_facts(Mask(**mask))
     assert facts == {
         "loss": Number(1.5), "start": Number(2.5), "intact": Number(3.5),
         "slope": Number(0.05, decimals=2), "parameters": NotRun("the mask it has no parameters"),
     }  # fmt: skip
-    assert conditions_quantities.mask_facts({**mask, "slope": 2.0})["slope"] == Number(
-        2.0, decimals=0
-    )
-    measurement = {"run": {"model": "m"}, "masks": [{**mask, "mask": "other", "loss": 9.0}, mask]}
-    facts = conditions_quantities.masks_facts(measurement, ["it", "none"])
+    whole = conditions_quantities.mask_facts(Mask(**{**mask, "slope": 2.0}))
+    assert whole["slope"] == Number(2.0, decimals=0)
+    measurement = {**conditions(), "masks": [{**mask, "mask": "other", "loss": 9.0}, mask]}
+    result = EvaluatedConditions.of(measurement)
+    facts = conditions_quantities.masks_facts(result, "m", ["it", "none"])
     assert facts["masks.it.loss"] == Number(1.5)
     assert facts["masks.none.loss"] == NotRun("no mask none of m")
     assert len(facts) == 2 * len(conditions_quantities.MASK)
@@ -582,7 +588,10 @@ def test_numbers_are_of_their_file_and_of_what_its_run_is_called():
         "file": "c.json",
         "status": "measured",
     }
-    entry(measurement, "fitted")["adaptation"] = {"interaction": None}
+    kinds = ("interaction", "placebo_interaction", "beyond_placebo")
+    gains = {kind: {"value": 0.1, "low": 0.0, "high": 0.2} for kind in kinds}
+    shares = {f"{kind}_share": None for kind in kinds}
+    entry(measurement, "fitted")["adaptation"] = gains | shares
     names = ["sample_reviews", "sample_japanese", "another"]
     of_tokenizers = {**synthetic_experiments.tokenizers(names), "file": "t.json"}
     matrix = {"measurement": "position_heads", "run": {"matrix": "gaussian"}, "file": "m.json",
@@ -592,10 +601,13 @@ def test_numbers_are_of_their_file_and_of_what_its_run_is_called():
     assert numbers.places["matrix.gaussian.position_heads.heads"].files == ("m.json",)
     lost = NotRun("nothing is lost without positions")
     for dataset in ("sample_questions", "questions"):
-        key = f"decoder.{dataset}.fitted.adaptation.interaction"
+        key = f"decoder.{dataset}.fitted.adaptation.interaction_share"
         assert numbers[key] == lost and numbers.places[key].files == ("c.json",)
         key = f"decoder.{dataset}.fitted.conditions.recovered"
-        assert numbers[key] == conditions_quantities.evaluated(measurement, "fitted")["recovered"]
+        assert (
+            numbers[key]
+            == conditions_quantities.condition_facts(measurement)["fitted"]["recovered"]
+        )
         assert numbers.places[key].files == ("c.json",)
     own = {key: where for key, where in numbers.places.items() if where.measurement == "tokenizers"}
     assert {where.files for where in own.values()} == {("t.json",)}

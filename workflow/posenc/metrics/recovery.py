@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -96,9 +96,32 @@ def is_lost(means: PairedMeans, intact: int, without: int) -> bool:
     return bool(means.of(np.subtract, without, intact).low > 0)
 
 
+class PairedLosses(NamedTuple):
+    """A condition's loss, and what follows from it; None for what lacks a comparison.
+
+    Attributes
+    ----------
+    nll_per_token
+        In nats.
+    perplexity
+        Its exponential.
+    delta_nll, delta_nll_without
+        Less the intact model's, and less that of the model without positions.
+    recovered, recovered_perplexity
+        Shares of what is lost without positions; None where nothing is lost, too.
+    """
+
+    nll_per_token: Estimate
+    perplexity: Estimate
+    delta_nll: Estimate | None
+    delta_nll_without: Estimate | None
+    recovered: Estimate | None
+    recovered_perplexity: Estimate | None
+
+
 def paired_losses(
     means: PairedMeans, column: int, intact: int | None, without: int | None
-) -> dict[str, Any]:
+) -> PairedLosses:
     """A condition's nll and what follows from it, paired with two others by document.
 
     Parameters
@@ -109,22 +132,21 @@ def paired_losses(
         Columns of the condition, of the intact model, and of the model without positions; what
         needs one that is None is None.
     """
-    entry: dict[str, Any] = {
-        "nll_per_token": means.of(lambda own: own, column).as_json(),
-        "perplexity": means.of(np.exp, column).as_json(),
-    }
-    for name, other in (("delta_nll", intact), ("delta_nll_without", without)):
-        entry[name] = None
-        if other is not None:
-            entry[name] = means.of(np.subtract, column, other).as_json()
-    if intact is None or without is None:
-        return {**entry, "recovered": None, "recovered_perplexity": None}
-    shares = {"recovered": recovered, "recovered_perplexity": recovered_perplexity}
-    has_lost = is_lost(means, intact, without)
-    for name, share in shares.items():
-        estimate = means.of(share, column, without, intact).as_json() if has_lost else None
-        entry[name] = estimate
-    return entry
+
+    def less(other: int | None) -> Estimate | None:
+        return None if other is None else means.of(np.subtract, column, other)
+
+    shares: tuple[Estimate | None, Estimate | None] = (None, None)
+    if intact is not None and without is not None and is_lost(means, intact, without):
+        columns = (column, without, intact)
+        shares = means.of(recovered, *columns), means.of(recovered_perplexity, *columns)
+    return PairedLosses(
+        means.of(lambda own: own, column),
+        means.of(np.exp, column),
+        less(intact),
+        less(without),
+        *shares,
+    )
 
 
 def interaction(
@@ -165,7 +187,26 @@ INTERACTIONS = {
 """By what is left after adaptation, the roles of the conditions that :func:`interaction` takes."""
 
 
-def adaptation(means: PairedMeans, **columns: int) -> dict[str, Any]:
+class Adaptation(NamedTuple):
+    """What of a fitted mask's gain is position, in nats per token and as a share of what is lost.
+
+    Attributes
+    ----------
+    interaction, placebo_interaction, beyond_placebo
+        As :data:`INTERACTIONS` has them.
+    interaction_share, placebo_interaction_share, beyond_placebo_share
+        The same over what is lost without positions; None where nothing is lost.
+    """
+
+    interaction: Estimate
+    interaction_share: Estimate | None
+    placebo_interaction: Estimate
+    placebo_interaction_share: Estimate | None
+    beyond_placebo: Estimate
+    beyond_placebo_share: Estimate | None
+
+
+def adaptation(means: PairedMeans, **columns: int) -> Adaptation:
     """What of a fitted mask's gain is position: its interaction, and that beyond a placebo's.
 
     Parameters
@@ -175,21 +216,17 @@ def adaptation(means: PairedMeans, **columns: int) -> dict[str, Any]:
     columns
         By the roles of ``INTERACTIONS``, columns of the conditions: the fit and its placebo, each
         on the model without positions and on the intact one, and the two unfitted.
-
-    Returns
-    -------
-    Estimates in nats per token, and as shares of what is lost without positions (None where
-    nothing is lost).
     """
     without, intact = columns["without"], columns["intact"]
     has_lost = is_lost(means, intact, without)
-    gains: dict[str, Any] = {}
-    for name, roles in INTERACTIONS.items():
-        own = [columns[role] for role in roles]
-        gains[name] = means.of(interaction, *own).as_json()
-        share = means.of(_share, *own, without, intact).as_json() if has_lost else None
-        gains[f"{name}_share"] = share
-    return gains
+
+    def gain(name: str) -> tuple[Estimate, Estimate | None]:
+        """By a name of ``INTERACTIONS``: in nats per token, and as a share."""
+        own = [columns[role] for role in INTERACTIONS[name]]
+        share = means.of(_share, *own, without, intact) if has_lost else None
+        return means.of(interaction, *own), share
+
+    return Adaptation(*gain("interaction"), *gain("placebo_interaction"), *gain("beyond_placebo"))
 
 
 def _share(*losses: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -12,20 +12,23 @@ of a training.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from posenc.artifacts.numbers import ENDS, Entry, NotRun, Number, Reader, facts_of
+from posenc.artifacts.numbers import ENDS, Entry, Facts, NotRun, Number, Reader, facts_of
+from posenc.artifacts.results import Result
 from posenc.experiments.tokenizers.quantities import SPOKEN, tokenizers
 from posenc.measurements.conditions import quantities as of_conditions
+from posenc.measurements.conditions.result import EvaluatedConditions, LongDocuments
 from posenc.measurements.declaration import CELL, MODEL, RUN, STUDY
 from posenc.measurements.lags.quantities import LAGS, compared
 from posenc.report import quantities as keys
 from posenc.report.readers import QUANTITIES
 from posenc.report.records import ALL_DECODERS, LONG, Numbers, Place, Results
 
+R = TypeVar("R", bound=Result)
 LEFT_OUT = {
     "captured": ("models", "activations of {} are not kept"),
     "examined": ("models", "{} is not looked into layer by layer"),
@@ -116,6 +119,7 @@ class _Collection:
     def __init__(self, results: Results, roles: bool) -> None:
         self.study, self.active, self.roles = results.study, results.study["study"], roles
         self.numbers = Numbers()
+        self.typed: dict[int, Any] = {}
         self.found = {
             ("training", training["model"], "", ""): training for training in results.trainings
         }
@@ -147,6 +151,21 @@ class _Collection:
             self.numbers.put(
                 replace(place, files=(measurement["file"],)), facts_of(measurement, read, names)
             )
+
+    def reader(self, kind: type[Result], read: Callable[..., Facts], *given: Any) -> Reader:
+        """Read a file as ``read(result, *given)``: one with many readers is validated once."""
+
+        def of_result(measured: Mapping[str, Any]) -> Facts:
+            return read(self.result(kind, measured), *given)
+
+        return of_result
+
+    def result(self, kind: type[R], measured: Mapping[str, Any]) -> R:
+        """A measured file as its type."""
+        own = id(measured)  # of what ``found`` holds
+        if own not in self.typed:
+            self.typed[own] = kind.of(measured)
+        return self.typed[own]
 
     def names(self, kind: str) -> Iterator[tuple[str, str]]:
         """Parts of keys, and the model or data set that each stands for; roles come last."""
@@ -236,20 +255,24 @@ class _Collection:
         for place, lacking in self.under(
             cell, why, self.study["conditions"], keys.SPOKEN_CONDITIONS
         ):
-            read = partial(of_conditions.evaluated, condition=place.condition)
+            given = (of_conditions.evaluated, place.model, place.condition)
+            read = self.reader(EvaluatedConditions, *given)
             self.add(place, lacking, read, of_conditions.CONDITIONS, of=cell)
         measurement = None if why else self.find(cell)
         if why is None and measurement is None:
             return  # Its conditions are missing.
+        fitted: list[str] = []
         if measurement is not None:
             own = replace(cell, measurement="coverage")
-            self.add(own, None, of_conditions.coverage_facts, of_conditions.COVERAGE, of=cell)
+            read = self.reader(EvaluatedConditions, of_conditions.coverage_facts)
+            self.add(own, None, read, of_conditions.COVERAGE, of=cell)
+            fitted = of_conditions.with_controls(self.result(EvaluatedConditions, measurement))
         own = replace(cell, measurement="categories")
-        self.add(own, why, of_conditions.categories, of_conditions.CATEGORIES, of=cell)
-        fitted = of_conditions.with_controls(measurement) if measurement else []
+        read = self.reader(EvaluatedConditions, of_conditions.categories)
+        self.add(own, why, read, of_conditions.CATEGORIES, of=cell)
         for name in dict.fromkeys([*keys.SPOKEN_FITS, *fitted]):
             place = replace(cell, condition=name, measurement="adaptation")
-            read = partial(of_conditions.adapted, condition=name)
+            read = self.reader(EvaluatedConditions, of_conditions.adapted, cell.model, name)
             self.add(place, why, read, of_conditions.ADAPTATION, of=cell)
 
     def decoders(self) -> None:
@@ -269,8 +292,14 @@ class _Collection:
                 runs = [self.find(replace(place, model=name, condition="")) for name in names]
                 own = [run for run in runs if run is not None]
                 if len(own) == len(names) or not place.dataset:
-                    evaluated_by = [of_conditions.evaluated(run, place.condition) for run in own]
-                    shares = [entries["recovered"] for entries in evaluated_by]
+                    shares = [
+                        of_conditions.evaluated(
+                            self.result(EvaluatedConditions, run),
+                            run["run"]["model"],
+                            place.condition,
+                        )["recovered"]
+                        for run in own
+                    ]
                     entries = {
                         f"recovered.{key}": entry for key, entry in keys.spread(shares).items()
                     }
@@ -281,10 +310,11 @@ class _Collection:
         place = replace(place, dataset=LONG, measurement="extrapolation", called=called)
         if self.active["extrapolation"] is None:
             why = "not part of this study"
-        self.add(place, why, of_conditions.long_counts, of_conditions.LONG_COUNTS)
+        read = self.reader(LongDocuments, of_conditions.long_counts)
+        self.add(place, why, read, of_conditions.LONG_COUNTS)
         chosen = (self.active["extrapolation"] or {"conditions": []})["conditions"]
         for condition in dict.fromkeys([*chosen, *keys.SPOKEN_LONG]):
-            read = partial(of_conditions.long_facts, condition=condition)
+            read = self.reader(LongDocuments, of_conditions.long_facts, condition)
             self.add(replace(place, condition=condition), why, read, of_conditions.ENDS, of=place)
 
     def masks(self, place: Place, why: str | None) -> None:
@@ -293,7 +323,8 @@ class _Collection:
         of = replace(place, dataset=self.active["datasets"][-1])
         masks = list(dict.fromkeys([*self.study["masks"], *keys.SPOKEN_MASKS]))
         names = [f"masks.{mask}.{key}" for mask in masks for key in of_conditions.MASK]
-        self.add(place, why, partial(of_conditions.masks_facts, masks=masks), names, of=of)
+        read = self.reader(EvaluatedConditions, of_conditions.masks_facts, place.model, masks)
+        self.add(place, why, read, names, of=of)
 
     def lags(self, place: Place, why: str | None, models: Sequence[str]) -> None:
         if self.has("lags", place):

@@ -6,8 +6,10 @@ has an interval over categories too, and that of the model without positions is 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
@@ -15,13 +17,39 @@ from numpy.typing import NDArray
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file, write_sealed
+from posenc.artifacts.results import Interval, NotMeasured
 from posenc.artifacts.tables import read_table
 from posenc.conditions.section import Condition, dumped
 from posenc.conditions.sweeps import Extrapolation
 from posenc.config.base import Name, Section
 from posenc.datasets.documents import read_documents
-from posenc.measurements.frame import Config, Output, StudyJob, bootstrap, provenance
+from posenc.measurements.conditions.declaration import MEASUREMENT, Conditions
+from posenc.measurements.conditions.result import (
+    Adaptation,
+    Bucket,
+    ByCategory,
+    Category,
+    DocumentsRead,
+    EvaluatedConditions,
+    Evaluation,
+    LayerCosine,
+    LongDocuments,
+    LongEvaluation,
+    Mask,
+    SweepPoint,
+    SweepPoints,
+)
+from posenc.measurements.frame import (
+    Config,
+    Output,
+    Resampling,
+    StudyJob,
+    bootstrap,
+    provenance,
+    result,
+)
 from posenc.measurements.of_models import DocumentsFolder
+from posenc.metrics.bootstrap import Estimate
 from posenc.metrics.categories import CategoryMeans, differences, has_categories
 from posenc.metrics.perplexity import share_worse_than_uniform
 from posenc.metrics.recovery import (
@@ -37,10 +65,13 @@ from posenc.store.losses import Losses
 
 if TYPE_CHECKING:
     import pyarrow as pa
-from posenc.measurements.conditions.declaration import MEASUREMENT, Conditions
 
+LONG = replace(MEASUREMENT, name="extrapolation", catalogue=("A5",))
+"""What the file of long documents is called."""
 INTACT, WITHOUT = "intact", "zero"
 PERMUTATIONS = 2000
+Fields = dict[str, Interval | Adaptation | None]
+"""Parts of results that a decoder alone has, by field."""
 
 
 class Sweep(Section):
@@ -70,33 +101,30 @@ def main(
 ) -> None:
     """Write OUTPUT/DATASET.json for each data set, and OUTPUT/long.json."""
     job = read_section(config, Job)
+    files = [
+        read_sealed(masks / f"{name}.json") for name in read_sealed(masks / "masks.json")["masks"]
+    ]
     learned = [
-        {key: value for key, value in read_sealed(masks / f"{name}.json").items()
-         if key not in ("provenance", "arrays")}
-        for name in read_sealed(masks / "masks.json")["masks"]
-    ]  # fmt: skip
+        Mask.model_validate(
+            {key: value for key, value in said.items() if key not in ("provenance", "arrays")}
+        )
+        for said in files
+    ]
     for dataset in [*job.datasets, *(["long"] if job.extrapolation else [])]:
         path = evaluations / f"{dataset}.parquet"
         evaluated = Evaluations(path)
+        measured: EvaluatedConditions | LongDocuments | NotMeasured
+        if job.extrapolation and dataset == "long":
+            declared, measured = LONG, extrapolation(job, job.extrapolation, evaluated)
+        else:
+            categories = categories_of(documents / path.name, evaluated.documents)
+            declared, measured = MEASUREMENT, conditions(job, evaluated, categories, learned)
+        made_by = provenance(MEASUREMENT, job.parameters, {"evaluations": sha256_file(path)})
         write_sealed(
             output / f"{dataset}.json",
             {
-                "schema": MEASUREMENT.schema,
-                "measurement": "extrapolation" if dataset == "long" else "conditions",
-                "catalogue": ["A5"] if dataset == "long" else list(MEASUREMENT.catalogue),
-                "run": {"model": model, "dataset": dataset},
-                "confidence": job.parameters.confidence,
-                **(
-                    extrapolation(job, job.extrapolation, evaluated)
-                    if job.extrapolation and dataset == "long"
-                    else conditions(
-                        job, evaluated, categories_of(documents / path.name, evaluated.documents)
-                    )
-                ),
-                **({} if dataset == "long" else {"masks": learned}),
-                "provenance": provenance(
-                    MEASUREMENT, job.parameters, {"evaluations": sha256_file(path)}
-                ),
+                **result(declared, {"model": model, "dataset": dataset}, measured),
+                "provenance": made_by,
             },
         )
 
@@ -174,61 +202,103 @@ class Evaluations:
         return np.array(self.units[unit]["cosine"].to_pylist())
 
 
-def conditions(job: Job, evaluated: Evaluations, categories: list[str] | None) -> dict[str, Any]:
+def conditions(
+    job: Job, evaluated: Evaluations, categories: list[str] | None, masks: list[Mask]
+) -> EvaluatedConditions:
     """The measurement of a data set, whose documents may have categories."""
-    names = list(job.conditions)
-    parameters, is_decoder = job.parameters, evaluated.metadata["is_decoder"]
+    parameters, names, metadata = job.parameters, list(job.conditions), evaluated.metadata
     options = bootstrap(parameters)
     tokens = evaluated.units[names[0]]["tokens"].to_numpy()  # [documents]
-    entries = [
-        {
-            "condition": name,
-            "spec": dumped(job.conditions[name]),
-            "precision": evaluated.metadata["precision"][name],
-        }
-        for name in names
-    ]
-    for name, entry in zip(names, entries, strict=True):
-        cosines = PairedMeans(evaluated.cosines(name), tokens, **options)
-        entry["layers"] = [
-            cosines.of(lambda value: value, layer).as_json() | {"layer": layer}
-            for layer in range(len(cosines.value))
-        ]
-    out: dict[str, Any] = {
-        "status": "measured",
-        "reason": None,
-        "documents": len(tokens),
-        "tokens": int(tokens.sum()),
-        "coverage": evaluated.metadata["coverage"],
-        "is_decoder": is_decoder,
-        "positions": evaluated.metadata["positions"],
-        "vocabulary_size": evaluated.metadata["vocabulary_size"],
-        "conditions": entries,
-        "categories": None,
-        "sweeps": {},
-    }
+    is_decoder, losses = metadata["is_decoder"], dict[str, Fields]()
     if is_decoder:
         sums, scored = evaluated.nll(names)
-        means = PairedMeans(sums, scored, **options)
-        utf8 = evaluated.losses(names[0]).utf8_bytes  # [documents]
-        bits = PairedMeans(sums / np.log(2), utf8, **options)
-        for column, entry in enumerate(entries):
-            entry.update(
-                paired_losses(means, column, *places(names, {INTACT: INTACT, WITHOUT: WITHOUT}))
+        losses = losses_of(parameters, names, evaluated, sums, scored)
+    measured = EvaluatedConditions(
+        documents=len(tokens),
+        tokens=int(tokens.sum()),
+        confidence=parameters.confidence,
+        coverage=DocumentsRead.model_validate(metadata["coverage"]),
+        is_decoder=is_decoder,
+        positions=metadata["positions"],
+        vocabulary_size=metadata["vocabulary_size"],
+        conditions=[
+            Evaluation.model_validate(
+                {
+                    "condition": name,
+                    "spec": dumped(job.conditions[name]),
+                    "precision": metadata["precision"][name],
+                    "layers": layers(PairedMeans(evaluated.cosines(name), tokens, **options)),
+                    **losses.get(name, {}),
+                }
             )
-            entry["bits_per_byte"] = bits.of(lambda value: value, column).as_json()
-            entry["worse_than_uniform"] = share_worse_than_uniform(
-                evaluated.losses(names[column]).token_nll, scored, out["vocabulary_size"], **options
-            ).as_json()
-        for entry in entries:
-            entry["adaptation"] = adapted(entry["condition"], parameters, names, means)
-        out["scored_tokens"] = int(scored.sum())
-        out["bos"] = evaluated.metadata["bos"]
-        if categories is not None and {INTACT, WITHOUT} <= set(names):
-            out["categories"] = by_category(parameters, names, sums, scored, categories)
-    for name, sweep in job.sweeps.items():
-        out["sweeps"][name] = swept(sweep, evaluated, options)
-    return out
+            for name in names
+        ],
+        categories=None,
+        sweeps={name: swept(sweep, evaluated, options) for name, sweep in job.sweeps.items()},
+        masks=masks,
+    )
+    if not is_decoder:
+        return measured
+    of_decoder = {"scored_tokens": int(scored.sum()), "bos": metadata["bos"]}
+    if categories is not None and {INTACT, WITHOUT} <= set(names):
+        costs = by_category(parameters, names, sums, scored, categories)
+        return measured.model_copy(update={**of_decoder, "categories": costs})
+    return measured.model_copy(update=of_decoder)
+
+
+def layers(cosines: PairedMeans) -> list[LayerCosine]:
+    """Mean cosine of each layer."""
+    own = [Interval.of(cosines.of(lambda mean: mean, k)) for k in range(len(cosines.value))]
+    return [
+        LayerCosine(layer=layer, value=cosine.value, low=cosine.low, high=cosine.high)
+        for layer, cosine in enumerate(own)
+    ]
+
+
+def losses_of(
+    parameters: Conditions,
+    names: list[str],
+    evaluated: Evaluations,
+    sums: NDArray[np.float64],
+    scored: NDArray[np.int64],
+) -> dict[str, Fields]:
+    """By condition, the loss of a decoder and what follows from it.
+
+    Parameters
+    ----------
+    parameters, names, evaluated
+        Of the measurement, the conditions, and what it reads.
+    sums, scored
+        Losses, float64 [documents, conditions], and the tokens that were scored, int64 [documents].
+    """
+    options = bootstrap(parameters)
+    means = PairedMeans(sums, scored, **options)
+    utf8 = evaluated.losses(names[0]).utf8_bytes  # [documents]
+    bits = PairedMeans(sums / np.log(2), utf8, **options)
+    others = places(names, {INTACT: INTACT, WITHOUT: WITHOUT})
+    vocabulary = evaluated.metadata["vocabulary_size"]
+
+    def worse_than_uniform(name: str) -> Interval:
+        nll = evaluated.losses(name).token_nll  # [scored tokens]
+        return Interval.of(share_worse_than_uniform(nll, scored, vocabulary, **options))
+
+    return {
+        name: {
+            **intervals(paired_losses(means, column, *others)._asdict()),
+            "bits_per_byte": Interval.of(bits.of(lambda mean: mean, column)),
+            "worse_than_uniform": worse_than_uniform(name),
+            "adaptation": adapted(name, parameters, names, means),
+        }
+        for column, name in enumerate(names)
+    }
+
+
+def intervals(estimates: Mapping[str, Estimate | None]) -> Fields:
+    """Estimates by field."""
+    return {
+        name: None if estimate is None else Interval.of(estimate)
+        for name, estimate in estimates.items()
+    }
 
 
 def by_category(
@@ -237,7 +307,7 @@ def by_category(
     sums: NDArray[np.float64],
     scored: NDArray[np.int64],
     categories: list[str],
-) -> dict[str, Any]:
+) -> ByCategory:
     """What conditions cost over categories of documents, and what each category loses.
 
     Parameters
@@ -257,30 +327,34 @@ def by_category(
     has_lost = is_lost(means, intact, without)
     cost = sums[:, without] - sums[:, intact]  # [documents]
     tested = differences(cost, scored, categories, permutations=PERMUTATIONS, **options)
-    return {
-        "condition": WITHOUT,
-        "delta_nll": {
-            name: means.of(np.subtract, column, intact).as_json()
+    return ByCategory(
+        condition=WITHOUT,
+        delta_nll={
+            name: Interval.of(means.of(np.subtract, column, intact))
             for column, name in enumerate(names)
             if column != intact
         },
-        "recovered": {
-            name: means.of(recovered, column, without, intact).as_json() if has_lost else None
+        recovered={
+            name: Interval.of(means.of(recovered, column, without, intact)) if has_lost else None
             for column, name in enumerate(names)
             if column not in (intact, without)
         },
-        "adaptation": {name: adapted(name, parameters, names, means) for name in names},
-        "variance": tested.variance,
-        "expected": tested.expected,
-        "permutations": PERMUTATIONS,
-        "p_value": tested.p_value,
-        "categories": [
-            {"category": str(name), "documents": int(count), "delta_nll": mean, "p_value": float(p)}
+        adaptation={name: adapted(name, parameters, names, means) for name in names},
+        variance=tested.variance,
+        expected=tested.expected,
+        permutations=PERMUTATIONS,
+        p_value=tested.p_value,
+        categories=[
+            Category(category=str(name), documents=int(count), delta_nll=mean, p_value=float(p))
             for name, count, mean, p in zip(
-                tested.names, tested.documents, tested.mean.as_json(), tested.p_values, strict=True
+                tested.names,
+                tested.documents,
+                Interval.each(tested.mean),
+                tested.p_values,
+                strict=True,
             )
         ],
-    }
+    )
 
 
 def places(units: list[str], base: dict[str, str | None]) -> list[int | None]:
@@ -291,7 +365,7 @@ def places(units: list[str], base: dict[str, str | None]) -> list[int | None]:
 
 def adapted(
     condition: str, parameters: Conditions, names: list[str], means: PairedMeans
-) -> dict[str, Any] | None:
+) -> Adaptation | None:
     """How much of a fitted mask's gain is position; None where it has no controls here."""
     controls = parameters.controls.get(condition)
     if controls is None:
@@ -306,10 +380,11 @@ def adapted(
     }
     if not set(of.values()) <= set(names):
         return None
-    return adaptation(means, **{role: names.index(name) for role, name in of.items()})
+    columns = {role: names.index(name) for role, name in of.items()}
+    return Adaptation.model_validate(intervals(adaptation(means, **columns)._asdict()))
 
 
-def swept(sweep: Sweep, evaluated: Evaluations, options: dict) -> dict[str, Any]:
+def swept(sweep: Sweep, evaluated: Evaluations, options: Resampling) -> SweepPoints:
     """One row per condition and value."""
     rows = []
     values = sorted({value for units in sweep.units.values() for value in units.values()})
@@ -332,17 +407,23 @@ def swept(sweep: Sweep, evaluated: Evaluations, options: dict) -> dict[str, Any]
             sums, scored = evaluated.nll(order)
             means = PairedMeans(sums, scored, **options)
         for name, unit in units.items():
-            row = {"condition": name, "value": value}
             last = PairedMeans(evaluated.cosines(unit)[:, -1:], cosine_tokens, **options)
-            row["last_cosine"] = last.of(lambda own: own, 0).as_json()
+            losses: Fields = {}
             if means is not None:
                 column = order.index(unit)
-                row.update(paired_losses(means, column, *places(order, base)))
-            rows.append(row)
-    return {"key": sweep.key, "rows": rows}
+                losses = intervals(paired_losses(means, column, *places(order, base))._asdict())
+            point = {
+                "condition": name,
+                "value": value,
+                "last_cosine": Interval.of(last.of(lambda own: own, 0)),
+            }
+            rows.append(SweepPoint.model_validate({**point, **losses}))
+    return SweepPoints(key=sweep.key, rows=rows)
 
 
-def extrapolation(job: Job, beyond: Extrapolation, evaluated: Evaluations) -> dict[str, Any]:
+def extrapolation(
+    job: Job, beyond: Extrapolation, evaluated: Evaluations
+) -> LongDocuments | NotMeasured:
     """Loss by position in documents that are longer than the model was trained for."""
     units = [name for name in beyond.conditions if name in evaluated.units]
     documents = len(evaluated.units[units[0]]) if units else 0
@@ -352,7 +433,8 @@ def extrapolation(job: Job, beyond: Extrapolation, evaluated: Evaluations) -> di
             reason = f"{documents} documents of {beyond.tokens} tokens"
             if not units:
                 reason = f"the model reads {beyond.tokens} tokens or more as it is"
-        return {"status": "not run", "reason": reason, "documents": documents, "tokens": 0}
+        confidence = job.parameters.confidence
+        return NotMeasured(reason=reason, documents=documents, confidence=confidence)
     losses = {
         unit: np.array(evaluated.units[unit]["nll"].to_pylist(), np.float64) for unit in units
     }  # [documents, tokens - 1] each
@@ -360,40 +442,36 @@ def extrapolation(job: Job, beyond: Extrapolation, evaluated: Evaluations) -> di
     against = losses.get(beyond.against or "")
     has_both = {INTACT, WITHOUT} <= set(losses)
 
-    def shares(own: NDArray[np.float64]) -> list[dict[str, Any] | None]:
+    def shares(own: NDArray[np.float64]) -> list[Interval | None]:
         """What a condition recovers of the loss without positions, by bucket."""
         columns = (own, losses[WITHOUT], losses[INTACT])
         buckets = recovered_by_bucket(columns, beyond.bucket, **options)
-        return [None if share is None else share.as_json() for share in buckets]
+        return [None if share is None else Interval.of(share) for share in buckets]
 
-    rows = [
-        {
-            "condition": unit,
-            "precision": evaluated.metadata["precision"][unit],
-            "buckets": [
-                {"from": begin + 1, "to": end + 1, "nll_per_token": estimate.as_json()}
-                for begin, end, estimate in by_bucket(own, beyond.bucket, **options)
-            ],
-            # For conditions other than the two that define the share.
-            "recovered": shares(own) if has_both and unit not in (INTACT, WITHOUT) else None,
-            # On the same tokens: one interval of the difference, not two wide ones.
-            "difference": None
-            if against is None
-            else by_bucket(own - against, beyond.bucket, **options)[-1][-1].as_json(),
-        }
-        for unit, own in losses.items()
-    ]
-    return {
-        "status": "measured",
-        "reason": None,
-        "documents": documents,
-        "tokens": documents * losses[units[0]].shape[1],
-        "against": beyond.against if against is not None else None,
-        "trained_tokens": evaluated.metadata["units"][units[0]]["parameters"]["reading"][
-            "max_tokens"
+    return LongDocuments(
+        documents=documents,
+        tokens=documents * losses[units[0]].shape[1],
+        confidence=job.parameters.confidence,
+        against=beyond.against if against is not None else None,
+        trained_tokens=evaluated.metadata["units"][units[0]]["parameters"]["reading"]["max_tokens"],
+        conditions=[
+            LongEvaluation(
+                condition=unit,
+                precision=evaluated.metadata["precision"][unit],
+                buckets=[
+                    Bucket(begin=begin + 1, to=end + 1, nll_per_token=Interval.of(estimate))
+                    for begin, end, estimate in by_bucket(own, beyond.bucket, **options)
+                ],
+                # For conditions other than the two that define the share.
+                recovered=shares(own) if has_both and unit not in (INTACT, WITHOUT) else None,
+                # On the same tokens: one interval of the difference, not two wide ones.
+                difference=None
+                if against is None
+                else Interval.of(by_bucket(own - against, beyond.bucket, **options)[-1][-1]),
+            )
+            for unit, own in losses.items()
         ],
-        "conditions": rows,
-    }
+    )
 
 
 if __name__ == "__main__":

@@ -6,7 +6,15 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from posenc.artifacts.numbers import Entry, NotRun, Number, Quantities
+from posenc.artifacts.numbers import Entry, Facts, NotRun, Number, Quantities
+from posenc.artifacts.printing import number
+from posenc.artifacts.results import Interval
+from posenc.measurements.conditions.result import (
+    Category,
+    EvaluatedConditions,
+    LongDocuments,
+    Mask,
+)
 from posenc.tokens.coverage import Coverage
 
 ESTIMATES = (
@@ -28,11 +36,6 @@ CATEGORIES = (
 )  # fmt: skip
 FITS = ("zero_scores_fitted", "zero_fitted")
 """Conditions of a fitted mask; the first that a model has is reported over categories."""
-FIT_PARTS = {
-    "fitted": "recovered",
-    "fitted_interaction_share": "interaction_share",
-    "fitted_beyond_placebo_share": "beyond_placebo_share",
-}
 FEWEST_DOCUMENTS = 15
 """Documents of a category at least, for its mean to be reported."""
 LEVEL = 0.05
@@ -41,144 +44,151 @@ ENDS = ("within", "beyond", "difference", "recovered_within", "recovered_beyond"
 MASK = ("loss", "start", "intact", "slope", "parameters")
 
 
-def condition_facts(measurement: Mapping[str, Any]) -> dict[str, dict[str, Entry]]:
+def condition_facts(measurement: Mapping[str, Any]) -> dict[str, Facts]:
     """The numbers of each condition of a measurement of evaluated conditions, by quantity."""
-    names = [entry["condition"] for entry in measurement["conditions"]]
-    return {name: evaluated(measurement, name) for name in names}
+    result, model = EvaluatedConditions.of(measurement), measurement["run"]["model"]
+    names = [evaluation.condition for evaluation in result.conditions]
+    return {name: evaluated(result, model, name) for name in names}
 
 
-def evaluated(measurement: Mapping[str, Any], condition: str) -> dict[str, Entry]:
+def evaluated(result: EvaluatedConditions, model: str, condition: str) -> Facts:
     """The numbers of one condition; a reason where it is not for the model."""
-    model = measurement["run"]["model"]
-    rows = (row for row in measurement["conditions"] if row["condition"] == condition)
-    if (entry := next(rows, None)) is None:
+    named = (own for own in result.conditions if own.condition == condition)
+    if (evaluation := next(named, None)) is None:
         return dict.fromkeys(CONDITIONS, NotRun(f"{condition} is not for {model}"))
-    layers = [Number(layer["value"], layer["low"], layer["high"]) for layer in entry["layers"]]
-    numbers: dict[str, Entry] = {
-        "documents": Number(measurement["documents"]),
-        "tokens": Number(tokens_of(measurement)),
-        "embedding.cosine": layers[0],
-        "last.cosine": layers[-1],
+    scored, layers = result.scored_tokens, evaluation.layers
+    counts: Facts = {
+        "documents": Number(result.documents),
+        "tokens": Number(result.tokens if scored is None else scored),
+        "embedding.cosine": number(layers[0]),
+        "last.cosine": number(layers[-1]),
     }
-    for key in ESTIMATES:
-        if not measurement["is_decoder"]:
-            numbers[key] = NotRun(f"{model} has no language-model head")
-        elif entry[key] is None:
-            numbers[key] = NotRun("nothing is lost without positions")
-        else:
-            numbers[key] = Number(**entry[key])
-    return numbers
+    if not result.is_decoder:
+        return counts | dict.fromkeys(ESTIMATES, NotRun(f"{model} has no language-model head"))
+    return counts | {
+        key: estimate(getattr(evaluation, key), "nothing is lost without positions")
+        for key in ESTIMATES
+    }
 
 
-def coverage_facts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+def estimate(value: Interval | None, lacking: str) -> Entry:
+    """An estimate, or why it is lacking."""
+    return NotRun(lacking) if value is None else number(value)
+
+
+def coverage_facts(result: EvaluatedConditions) -> Facts:
     """How many documents a model reads, how many of them are cut, and what share of the tokens."""
-    coverage = Coverage(**measurement["coverage"])
+    coverage = Coverage(**result.coverage.as_json())
     values = (coverage.documents, coverage.cut, coverage.read, coverage.share)
     return {name: Number(value) for name, value in zip(COVERAGE, values, strict=True)}
 
 
-def with_controls(measurement: Mapping[str, Any]) -> list[str]:
+def with_controls(result: EvaluatedConditions) -> list[str]:
     """Conditions of fitted masks that have controls."""
-    return [entry["condition"] for entry in measurement["conditions"] if entry.get("adaptation")]
+    return [own.condition for own in result.conditions if own.adaptation]
 
 
-def adapted(measurement: Mapping[str, Any], condition: str) -> dict[str, Entry]:
+def adapted(result: EvaluatedConditions, model: str, condition: str) -> Facts:
     """How much of a fitted mask's gain is position; a reason where it has no controls."""
-    model, none = measurement["run"]["model"], NotRun("nothing is lost without positions")
-    for entry in measurement["conditions"]:
-        if entry["condition"] == condition and entry.get("adaptation"):
-            estimates = entry["adaptation"].items()
-            return {key: Number(**estimate) if estimate else none for key, estimate in estimates}
+    for own in result.conditions:
+        if own.condition == condition and own.adaptation:
+            return {
+                key: estimate(getattr(own.adaptation, key), "nothing is lost without positions")
+                for key in ADAPTATION
+            }
     return dict.fromkeys(ADAPTATION, NotRun(f"controls of {condition} are not run for {model}"))
 
 
-def categories(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+def categories(result: EvaluatedConditions) -> Facts:
     """What documents lose without positions by category, and whether categories differ."""
-    by_category = measurement.get("categories")
-    if by_category is None:
-        has_loss = measurement["is_decoder"]
+    if (costs := result.categories) is None:
+        has_loss = result.is_decoder
         lacking = "documents have no categories" if has_loss else "there is no language-model head"
         return dict.fromkeys(CATEGORIES, NotRun(lacking))
-    rows = by_category["categories"]
-    large = [row for row in rows if row["documents"] >= FEWEST_DOCUMENTS]
-    numbers: dict[str, Entry] = {
-        "number": Number(len(rows)),
-        "delta_nll": Number(**by_category["delta_nll"][by_category["condition"]]),
-        "closed_form": NotRun("the closed form is not evaluated, or nothing is lost"),
-        "spread": Number(math.sqrt(by_category["variance"])),
-        "expected_spread": Number(math.sqrt(by_category["expected"])),
-        "p_value": Number(by_category["p_value"]),
-        "different": Number(sum(row["p_value"] < LEVEL for row in rows)),
+    large = [own for own in costs.categories if own.documents >= FEWEST_DOCUMENTS]
+    large.sort(key=lambda category: category.delta_nll.value)
+    no_closed = "the closed form is not evaluated, or nothing is lost"
+    no_fit = "no fitted mask is evaluated with its controls, or nothing is lost"
+    fit = next((name for name in FITS if costs.adaptation.get(name)), None)
+    adaptation = costs.adaptation[fit] if fit else None
+    facts: Facts = {
+        "number": Number(len(costs.categories)),
+        "delta_nll": number(costs.delta_nll[costs.condition]),
+        "closed_form": estimate(costs.recovered.get("zero_closed"), no_closed),
+        "spread": Number(math.sqrt(costs.variance)),
+        "expected_spread": Number(math.sqrt(costs.expected)),
+        "p_value": Number(costs.p_value),
+        "different": Number(sum(category.p_value < LEVEL for category in costs.categories)),
         "compared": Number(len(large)),
     }
-    if shares := by_category["recovered"].get("zero_closed"):
-        numbers["closed_form"] = Number(**shares)
-    fit = next((name for name in FITS if by_category["adaptation"].get(name)), None)
-    parts = (
-        dict(by_category["adaptation"][fit], recovered=by_category["recovered"][fit]) if fit else {}
-    )
-    for key, part in FIT_PARTS.items():
-        no_fit = NotRun("no fitted mask is evaluated with its controls, or nothing is lost")
-        numbers[key] = Number(**parts[part]) if parts.get(part) else no_fit
-    large.sort(key=lambda row: row["delta_nll"]["value"])
-    none = NotRun(f"no category has {FEWEST_DOCUMENTS} documents")
-    for name, place in (("least", 0), ("most", -1)):
-        row = large[place] if large else None
-        numbers[name] = Number(**row["delta_nll"]) if row else none
-        for key in ("documents", "p_value"):
-            numbers[f"{name}.{key}"] = Number(row[key]) if row else none
-    return numbers
+    facts["fitted"] = estimate(costs.recovered[fit] if fit else None, no_fit)
+    for share in ("interaction_share", "beyond_placebo_share"):
+        of_fit = getattr(adaptation, share) if adaptation else None
+        facts[f"fitted_{share}"] = estimate(of_fit, no_fit)
+    least, most = (large[0], large[-1]) if large else (None, None)
+    return facts | category_facts("least", least) | category_facts("most", most)
 
 
-def long_facts(measurement: Mapping[str, Any], condition: str) -> dict[str, Entry]:
+def category_facts(name: str, category: Category | None) -> Facts:
+    """The cost of a category, or why there is none."""
+    if category is None:
+        lacking = NotRun(f"no category has {FEWEST_DOCUMENTS} documents")
+        return dict.fromkeys((name, f"{name}.documents", f"{name}.p_value"), lacking)
+    return {
+        name: number(category.delta_nll),
+        f"{name}.documents": Number(category.documents),
+        f"{name}.p_value": Number(category.p_value),
+    }
+
+
+def long_facts(result: LongDocuments, condition: str) -> Facts:
     """Loss of a condition in the last positions within the trained length, and in the last."""
-    for entry in measurement["conditions"]:
-        if entry["condition"] == condition:
-            buckets, trained = entry["buckets"], measurement["trained_tokens"]
-            ends = [bucket["to"] for bucket in buckets]
-            last = max(sum(end <= trained + 1 for end in ends), 1) - 1  # within the trained length
-            shares = entry["recovered"] or [None] * len(buckets)
-            none = NotRun("nothing is lost without positions, or it is the loss of that model")
-            return {
-                "within": Number(**buckets[last]["nll_per_token"]),
-                "beyond": Number(**buckets[-1]["nll_per_token"]),
-                "difference": Number(**entry["difference"])
-                if entry["difference"]
-                else NotRun("the study compares long documents with no condition"),
-                "recovered_within": Number(**shares[last]) if shares[last] else none,
-                "recovered_beyond": Number(**shares[-1]) if shares[-1] else none,
-            }
-    return dict.fromkeys(ENDS, NotRun(f"no condition {condition} on long documents in this study"))
+    named = (own for own in result.conditions if own.condition == condition)
+    if (evaluation := next(named, None)) is None:
+        lacking = f"no condition {condition} on long documents in this study"
+        return dict.fromkeys(ENDS, NotRun(lacking))
+    buckets, longest = evaluation.buckets, result.trained_tokens + 1
+    within = max(sum(bucket.to <= longest for bucket in buckets), 1) - 1  # the last trained one
+    shares = evaluation.recovered or [None] * len(buckets)
+    no_share = "nothing is lost without positions, or it is the loss of that model"
+    no_other = "the study compares long documents with no condition"
+    return {
+        "within": number(buckets[within].nll_per_token),
+        "beyond": number(buckets[-1].nll_per_token),
+        "difference": estimate(evaluation.difference, no_other),
+        "recovered_within": estimate(shares[within], no_share),
+        "recovered_beyond": estimate(shares[-1], no_share),
+    }
 
 
-def long_counts(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+def long_counts(result: LongDocuments) -> Facts:
     """The trained length, and the number of long documents."""
-    keys = dict(zip(LONG_COUNTS, ("trained_tokens", "documents"), strict=True))
-    return {name: Number(measurement[key]) for name, key in keys.items()}
+    return {"trained": Number(result.trained_tokens), "documents": Number(result.documents)}
 
 
-def mask_facts(mask: Mapping[str, Any]) -> dict[str, Entry]:
+def mask_facts(mask: Mask) -> Facts:
     """What was learned: the loss on calibration text, and what the method chose or fitted."""
-    numbers: dict[str, Entry] = {}
+    facts: Facts = {}
     for key in MASK:
-        if key not in mask:
-            numbers[key] = NotRun(f"the mask {mask['mask']} has no {key}")
+        value = getattr(mask, key)
+        if value is None:
+            facts[key] = NotRun(f"the mask {mask.mask} has no {key}")
         elif key == "slope":
-            numbers[key] = Number(mask[key], decimals=len(f"{mask[key]:g}".partition(".")[2]))
+            facts[key] = Number(value, decimals=len(f"{value:g}".partition(".")[2]))
         else:
-            numbers[key] = Number(mask[key])
-    return numbers
+            facts[key] = Number(value)
+    return facts
 
 
-def masks_facts(measurement: Mapping[str, Any], masks: Iterable[str]) -> dict[str, Entry]:
+def masks_facts(result: EvaluatedConditions, model: str, masks: Iterable[str]) -> Facts:
     """The same for masks by name; a reason for those that the model has not learned."""
-    learned = {mask["mask"]: mask for mask in measurement["masks"]}
-    numbers: dict[str, Entry] = {}
+    learned = {mask.mask: mask for mask in result.masks}
+    facts: Facts = {}
     for name in masks:
-        why = NotRun(f"no mask {name} of {measurement['run']['model']}")
-        entries = mask_facts(learned[name]) if name in learned else dict.fromkeys(MASK, why)
-        numbers |= {f"masks.{name}.{key}": entry for key, entry in entries.items()}
-    return numbers
+        lacking = NotRun(f"no mask {name} of {model}")
+        own = mask_facts(learned[name]) if name in learned else dict.fromkeys(MASK, lacking)
+        facts |= {f"masks.{name}.{key}": entry for key, entry in own.items()}
+    return facts
 
 
 def tokens_of(measurement: Mapping[str, Any]) -> int:

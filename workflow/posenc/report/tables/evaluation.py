@@ -8,6 +8,7 @@ from typing import Any
 from posenc.artifacts.numbers import Entry, NotRun, Number
 from posenc.conditions.groups import GROUPS, group_of, grouped
 from posenc.measurements.conditions.quantities import condition_facts, mask_facts
+from posenc.measurements.conditions.result import Mask
 from posenc.measurements.norms import quantities as norms
 from posenc.report import quantities as keys
 from posenc.report.counts import size
@@ -105,7 +106,7 @@ def _learned(results: Results, name: str) -> str:
     learned = {mask["mask"]: mask for run in _headline(results) for mask in run["masks"]}
     section = results.study["masks"][masks[0]]
     method = section["method"]
-    facts = mask_facts(learned[masks[0]]) if masks[0] in learned else {}
+    facts = mask_facts(Mask.model_validate(learned[masks[0]])) if masks[0] in learned else {}
     if method == "slope" and isinstance(facts.get("slope"), Number):
         return f"slope {number(facts['slope'])}"
     if isinstance(facts.get("parameters"), Number):

@@ -207,16 +207,16 @@ def test_shares_of_nothing_lost_are_not_given():
     sums = generator.normal(100, 1, (2, 2, 30, len(step.ROLES)))
     sums[..., list(step.ROLES).index("without")] = sums[..., list(step.ROLES).index("intact")]
     parameters = step.Refits.model_validate(PARAMETERS)
-    result = step.results(parameters, sums, np.full(30, 20))
+    result = step.results(parameters, sums, np.full(30, 20)).as_json()
     assert result["interaction"]["low"] < result["interaction"]["high"]
     assert result["interaction_share"] is None and result["recovered"] is None
-    entries = numbers.refits(result)
+    entries = numbers.QUANTITIES.read(result)
     assert isinstance(entries["recovered"], NotRun) and isinstance(entries["lost"], Number)
 
 
 def test_numbers_are_those_of_the_file():
-    facts = numbers.refits(made_up.refits("decoder", "reviews"))
-    assert set(facts) == set(numbers.REFITS)
+    facts = numbers.QUANTITIES.read(made_up.refits("decoder", "reviews"))
+    assert set(facts) == set(numbers.QUANTITIES.names)
     assert facts["interaction_share"].value == 0.75
     assert facts["interaction_share.least"].value == pytest.approx(0.9 * 0.75)
     assert facts["interaction_share.most"].value == pytest.approx(1.1 * 0.75)

@@ -21,10 +21,9 @@ from posenc.artifacts.checkpoints import Checkpoint
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import ArtifactError, sha256_file, sha256_json, verify
 from posenc.artifacts.provenance import code_digest, versions
+from posenc.artifacts.results import Interval, NotMeasured
 from posenc.conditions.masks import FittedMask
-from posenc.config.base import (
-    Name,
-)
+from posenc.config.base import Name
 from posenc.measurements.frame import Config, Output, bootstrap, not_run
 from posenc.measurements.of_models import (
     CellsJob,
@@ -38,6 +37,8 @@ from posenc.measurements.of_models import (
 )
 from posenc.measurements.of_trainings import Cell, partial_of, seal_each
 from posenc.measurements.refits.declaration import MEASUREMENT, Refits
+from posenc.measurements.refits.result import Losses, OverFits, Refitted
+from posenc.metrics.bootstrap import Estimate
 from posenc.metrics.crossed import CrossedMeans, spreads
 from posenc.metrics.recovery import INTERACTIONS, adaptation, interaction, is_lost, recovered
 from posenc.models.files import model_digests
@@ -98,7 +99,7 @@ def measure(
     tokenizer: Path,
     partial: Path,
     inputs: Mapping[str, Any],
-) -> list[dict[str, Any]]:
+) -> list[Refitted | NotMeasured]:
     """Fit a decoder's masks, and evaluate each on the documents of every data set.
 
     Parameters
@@ -246,7 +247,7 @@ def learned(name: str, source: FittedMask, data: Any, sums: Any) -> list[list[fl
     return sums(with_mask(position_of(source)), mask)
 
 
-def results(parameters: Refits, sums: Floats, tokens: NDArray[np.int64]) -> dict[str, Any]:
+def results(parameters: Refits, sums: Floats, tokens: NDArray[np.int64]) -> Refitted:
     """What the fits recover, and what of it is position, over draws and seeds.
 
     Parameters
@@ -268,32 +269,37 @@ def results(parameters: Refits, sums: Floats, tokens: NDArray[np.int64]) -> dict
     of_fits = means.of_fits.T  # [roles, fits]
     lost = of_fits[place["without"]] - of_fits[place["intact"]]  # [fits]
 
-    def by_draw(values: Floats) -> dict[str, Any]:  # [fits]
+    def over_fits(estimate: Estimate, values: Floats) -> OverFits:  # [fits]
         cells = values.reshape(shape)  # [draws, seeds]
-        return {**spreads(cells), "fits": cells.tolist()}
+        spread = spreads(cells)
+        return OverFits.model_validate(
+            {**Interval.of(estimate).as_json(), **spread, "fits": cells.tolist()}
+        )
 
-    entries: dict[str, Any] = {}
+    gains: dict[str, OverFits | None] = {}
     for name, roles in INTERACTIONS.items():
         values = interaction(*(of_fits[place[role]] for role in roles))  # [fits]
-        entries[name] = {**whole[name], **by_draw(values)}
-        share = whole[f"{name}_share"]
-        entries[f"{name}_share"] = {**share, **by_draw(values / lost)} if has_lost else None
-    columns = [place[role] for role in ("fitted", "without", "intact")]
-    whole_share: Any = means.of(recovered, *columns).as_json() if has_lost else None
-    entries["recovered"] = whole_share and {**whole_share, **by_draw(recovered(*of_fits[columns]))}
-    return {
-        "documents": len(tokens),
-        "tokens": int(tokens.sum()),
-        "draws": shape[0],
-        "seeds": shape[1],
-        "fitting": parameters.fitting,
-        "confidence": parameters.confidence,
-        "nll": {
-            role: means.of(lambda own: own, column).as_json() for role, column in place.items()
-        },
-        "lost": means.of(np.subtract, place["without"], place["intact"]).as_json(),
-        **entries,
-    }
+        gains[name] = over_fits(getattr(whole, name), values)
+        share = getattr(whole, f"{name}_share")
+        gains[f"{name}_share"] = over_fits(share, values / lost) if has_lost else None
+    gains["recovered"] = None
+    if has_lost:
+        columns = [place[role] for role in ("fitted", "without", "intact")]
+        gains["recovered"] = over_fits(means.of(recovered, *columns), recovered(*of_fits[columns]))
+    nll = {role: Interval.of(means.of(lambda own: own, column)) for role, column in place.items()}
+    return Refitted.model_validate(
+        {
+            "documents": len(tokens),
+            "tokens": int(tokens.sum()),
+            "draws": shape[0],
+            "seeds": shape[1],
+            "fitting": parameters.fitting,
+            "confidence": parameters.confidence,
+            "nll": Losses.model_validate(nll),
+            "lost": Interval.of(means.of(np.subtract, place["without"], place["intact"])),
+            **gains,
+        }
+    )
 
 
 if __name__ == "__main__":

@@ -2,49 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from posenc.artifacts.numbers import Facts
+from posenc.artifacts.printing import Fields, Printed, number, quantities
+from posenc.measurements.refits.result import Refitted
 
-from posenc.artifacts.numbers import Entry, Number, Quantities, estimate
-
+PRINTED: Fields = {
+    "documents": Printed("documents"),
+    "tokens": Printed("tokens that are predicted"),
+    "draws": Printed("texts that the mask is fitted to"),
+    "seeds": Printed("fits to each"),
+    "fitting": Printed("documents of a text"),
+    "lost": Printed("loss without positions, minus the intact model's (nats per token)"),
+}
 OF_REFITS = (
     "recovered", "interaction", "interaction_share", "placebo_interaction",
     "placebo_interaction_share", "beyond_placebo", "beyond_placebo_share",
 )  # fmt: skip
 BY_DRAW = ("between_draws", "within_draws", "least", "most")
-REFITS = (
-    "documents", "tokens", "draws", "seeds", "fitting", "lost", "intact", "without",
+OVER_FITS = (
+    "intact", "without",
     *(f"{name}{of}" for name in OF_REFITS for of in ("", *(f".{part}" for part in BY_DRAW))),
 )  # fmt: skip
 
 
-def refits(measurement: Mapping[str, Any]) -> dict[str, Entry]:
+def over_fits(result: Refitted) -> Facts:
     """What of a fitted mask is position, over draws of its text and seeds, and how far they part.
 
     ``least`` and ``most`` are of single fits.
     """
-    counts = ("documents", "tokens", "draws", "seeds", "fitting")
-    facts: dict[str, Entry] = {part: Number(measurement[part]) for part in counts}
-    facts |= {part: estimate(measurement["nll"][part]) for part in ("intact", "without")}
-    facts["lost"] = estimate(measurement["lost"])
+    mark = Printed(absent="nothing is lost without positions")
+    facts = {"intact": number(result.nll.intact), "without": number(result.nll.without)}
     for name in OF_REFITS:
-        own, reason = measurement[name], "nothing is lost without positions"
-        facts[name] = estimate(own, reason)
-        parts = dict.fromkeys(BY_DRAW)
-        if own:
-            fits = [value for draw in own["fits"] for value in draw]
-            parts = {**own, "least": min(fits), "most": max(fits)}
-        facts |= {f"{name}.{part}": estimate(parts[part], reason) for part in BY_DRAW}
+        own = getattr(result, name)
+        facts[name] = number(own, mark)
+        for part in BY_DRAW:
+            facts[f"{name}.{part}"] = number(None if own is None else getattr(own, part), mark)
     return facts
 
 
 WORDS = {
-    "documents": "documents",
-    "tokens": "tokens that are predicted",
-    "draws": "texts that the mask is fitted to",
-    "seeds": "fits to each",
-    "fitting": "documents of a text",
-    "lost": "loss without positions, minus the intact model's (nats per token)",
     "intact": "loss of the intact model (nats per token)",
     "without": "loss without positions (nats per token)",
     "recovered": "recovered share of what is lost",
@@ -59,4 +55,4 @@ WORDS = {
     "least": "least of all fits",
     "most": "most of all fits",
 }
-QUANTITIES = Quantities(read=refits, names=REFITS, words=WORDS)
+QUANTITIES = quantities(Refitted, PRINTED, over_fits, OVER_FITS, WORDS)

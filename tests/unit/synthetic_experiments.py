@@ -387,7 +387,9 @@ def retraining(model: str, dataset: str) -> dict:
     return {
         **shared("retraining", model=model, dataset=dataset), "documents": 64, "tokens": 18000,
         "confidence": 0.95, "conditions": entries, "scored": [], "sums": {},
-        "learned_from": {"documents": 12000, "sequences": 5000, "tokens_per_step": 8192},
+        "device": "cpu",
+        "learned_from": {"dataset": "imdb", "documents": 12000, "sequences": 5000,
+                         "tokens_per_step": 8192},
     }  # fmt: skip
 
 

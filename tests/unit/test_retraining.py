@@ -327,9 +327,9 @@ def test_many_curves_are_each_for_itself():
 
 def test_what_is_not_reached_is_none():
     replicates = np.array([1.0] * 5 + [2.0] * 90 + [np.inf] * 5)
-    assert reached(2.0, replicates, 0.9) == {"value": 2.0, "low": 1.0, "high": 2.0}
-    assert reached(2.0, replicates, 0.95) == {"value": 2.0, "low": 1.0, "high": None}
-    assert reached(np.inf, replicates + np.inf, 0.9) == dict.fromkeys(("value", "low", "high"))
+    assert reached(2.0, replicates, 0.9) == (2.0, 1.0, 2.0)
+    assert reached(2.0, replicates, 0.95) == (2.0, 1.0, None)
+    assert reached(np.inf, replicates + np.inf, 0.9) == (None, None, None)
 
 
 # --- The measurement ------------------------------------------------------------------------------
@@ -745,7 +745,7 @@ def test_without_a_model_that_is_trained_on_the_figure_says_so(measured):
 
 
 def test_numbers_are_those_of_the_file(measured):
-    facts = numbers.retraining(measured)
+    facts = numbers.QUANTITIES.read(measured)
     assert set(facts) == set(numbers.RETRAINING)
     assert facts["learned_tokens"].value == 524288
     assert (facts["zero.first"].value, facts["zero.last"].value) == (6.0, 3.98)
@@ -757,7 +757,7 @@ def test_numbers_are_those_of_the_file(measured):
     assert facts["zero_closed.meets"].reason == "not reached in 524,288 training tokens"
     assert facts["zero_closed.meets.least"].value == 400000
     lacking = facts_of({**measured, "status": "not run", "reason": "no rotation"},
-                       numbers.retraining, numbers.RETRAINING)  # fmt: skip
+                       numbers.QUANTITIES.read, numbers.RETRAINING)  # fmt: skip
     assert lacking == dict.fromkeys(numbers.RETRAINING, NotRun("no rotation"))
     del measured["conditions"][2]
-    assert "does not evaluate" in numbers.retraining(measured)["zero_closed.start"].reason
+    assert "does not evaluate" in numbers.QUANTITIES.read(measured)["zero_closed.start"].reason

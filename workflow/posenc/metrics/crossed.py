@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -67,13 +65,12 @@ class CrossedMeans(PairedMeans):
         means = np.einsum("bs,bsk->bk", fits, parts)  # [samples, k]
         self.replicates: Floats = means / (documents @ tokens)[:, None]
 
-    def curve(self, columns: slice, less: slice | None = None) -> list[Any]:
-        """Estimates of neighbouring means, or of their differences from others, as JSON."""
+    def curve(self, columns: slice, less: slice | None = None) -> Estimate:
+        """Neighbouring means, or their differences from others, as arrays [columns]."""
         value, replicates = self.value[columns], self.replicates[:, columns]
         if less is not None:
             value, replicates = value - self.value[less], replicates - self.replicates[:, less]
-        estimate: Estimate = percentile_interval(value, replicates, self.confidence)
-        return estimate.as_json()  # type: ignore[return-value]
+        return percentile_interval(value, replicates, self.confidence)
 
 
 def nested_weights(draws: int, per_draw: int, samples: int, seed: int) -> Floats:

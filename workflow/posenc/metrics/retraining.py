@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -54,8 +54,45 @@ def tokens_to_reach(tokens: ArrayLike, losses: ArrayLike, target: ArrayLike) -> 
     return np.where(is_low.any(axis=-1), crossing[..., 0], np.inf)
 
 
-def reached(value: float, replicates: Floats, confidence: float) -> dict[str, float | None]:
-    """A number of tokens with its percentile interval; None for what was not reached.
+class TokensNeeded(NamedTuple):
+    """Training tokens until a loss is reached; None for what was not reached.
+
+    Attributes
+    ----------
+    value, low, high
+        Of the mean over seeds, with its interval.
+    seeds
+        [seeds]: of each.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    seeds: list[float | None]
+
+
+class Worth(NamedTuple):
+    """How many training tokens the model without rotation needs, in three senses.
+
+    Attributes
+    ----------
+    start
+        To reach the loss that the other has before it is trained.
+    start_above_intact
+        The same with the intact model's loss at the same step taken away on both sides.
+    meets
+        To be as good as the other after as many tokens.
+    """
+
+    start: TokensNeeded
+    start_above_intact: TokensNeeded
+    meets: TokensNeeded
+
+
+def reached(
+    value: float, replicates: Floats, confidence: float
+) -> tuple[float | None, float | None, float | None]:
+    """A number of tokens and the ends of its percentile interval; None for what was not reached.
 
     Parameters
     ----------
@@ -69,16 +106,17 @@ def reached(value: float, replicates: Floats, confidence: float) -> dict[str, fl
     tail = (1 - confidence) / 2
     # Without a mean of neighbours, which of an infinite one would be none.
     low, high = np.quantile(replicates, [tail, 1 - tail], method="inverted_cdf")
-    interval = {"value": value, "low": low, "high": high}
-    return {
-        name: float(number) if np.isfinite(number) else None for name, number in interval.items()
-    }
+    return _finite(value), _finite(low), _finite(high)
+
+
+def _finite(tokens: float) -> float | None:
+    return float(tokens) if np.isfinite(tokens) else None
 
 
 def worth(
     means: CrossedMeans, tokens: Sequence[int], own: slice, without: slice, intact: slice
-) -> dict[str, Any]:
-    """How many training tokens the model without rotation needs, in three senses.
+) -> Worth:
+    """How many training tokens a start is worth.
 
     Parameters
     ----------
@@ -88,30 +126,21 @@ def worth(
         [evaluations]: of the curves.
     own, without, intact
         Columns of the curve whose start is valued, and of the two that it is compared with.
-
-    Returns
-    -------
-    dict
-        ``start``: to reach the loss that the other has before it is trained;
-        ``start_above_intact``: the same with the intact model's loss at the same step taken away on
-        both sides; ``meets``: to be as good as the other after as many tokens. Each with an
-        interval, None for a number that was not reached, and of each seed.
     """
     reach = functools.partial(tokens_to_reach, tokens)
-    ways = {
-        "start": lambda a, b, c: reach(b, a[..., 0]),
-        "start_above_intact": lambda a, b, c: reach(b - c, a[..., 0] - c[..., 0]),
-        "meets": lambda a, b, c: reach(b - a, np.zeros(a.shape[:-1])),
-    }
     columns = (own, without, intact)
     value, replicates, seeds = (
         [all_of[..., column] for column in columns]
         for all_of in (means.value, means.replicates, means.of_fits)
     )
-    return {
-        name: {
-            **reached(float(way(*value)), way(*replicates), means.confidence),
-            "seeds": [float(number) if np.isfinite(number) else None for number in way(*seeds)],
-        }
-        for name, way in ways.items()
-    }
+
+    def needed(way: Callable[[Floats, Floats, Floats], Floats]) -> TokensNeeded:
+        """By a function of three curves, [..., evaluations] each."""
+        interval = reached(float(way(*value)), way(*replicates), means.confidence)
+        return TokensNeeded(*interval, [_finite(number) for number in way(*seeds)])
+
+    return Worth(
+        start=needed(lambda a, b, c: reach(b, a[..., 0])),
+        start_above_intact=needed(lambda a, b, c: reach(b - c, a[..., 0] - c[..., 0])),
+        meets=needed(lambda a, b, c: reach(b - a, np.zeros(a.shape[:-1]))),
+    )

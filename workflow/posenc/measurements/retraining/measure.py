@@ -12,7 +12,7 @@ sets are evaluated in the same trainings, also those that have nothing to be lea
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,12 +23,11 @@ from posenc.artifacts.checkpoints import Checkpoint
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import sha256_file, sha256_json, verify
 from posenc.artifacts.provenance import code_digest, versions
+from posenc.artifacts.results import Interval, NotMeasured
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.positions import ROTATION
 from posenc.conditions.section import dumped
-from posenc.config.base import (
-    Name,
-)
+from posenc.config.base import Name
 from posenc.measurements.frame import Config, Output, bootstrap, not_run
 from posenc.measurements.of_models import (
     DocumentsFolder,
@@ -42,6 +41,8 @@ from posenc.measurements.of_models import (
     texts_of,
 )
 from posenc.measurements.of_trainings import Cell, partial_of, seal_each
+from posenc.measurements.retraining.declaration import MEASUREMENT, Retraining
+from posenc.measurements.retraining.result import LearnedFrom, Point, Retrained, Training, Worth
 from posenc.measurements.under_conditions import (
     INTACT,
     WITHOUT,
@@ -55,7 +56,6 @@ from posenc.tokens.tokenized import Tokens
 
 if TYPE_CHECKING:
     from torch import Tensor
-from posenc.measurements.retraining.declaration import MEASUREMENT, Retraining
 
 Floats = NDArray[np.float64]
 TOO_FEW = "too few documents have two tokens, or fit into evaluated_tokens"
@@ -140,7 +140,7 @@ def measure(
     learned: Mapping[str, LearnedMask],
     partial: Path,
     inputs: Mapping[str, Any],
-) -> list[dict[str, Any]]:
+) -> list[Retrained | NotMeasured]:
     """Train a model on under each condition with each seed, and evaluate every data set on the way.
 
     Parameters
@@ -178,17 +178,15 @@ def measure(
     together = [ids for cell in evaluated for ids in cell.documents]
     sums = trained(job, network, together, text.sequences, learned, partial, identity)
     ends = np.cumsum([len(cell.documents) for cell in evaluated])  # [data sets]
-    shared = {
-        "device": next(network.parameters()).device.type,
-        "learned_from": {
-            "dataset": job.calibration,
-            "documents": text.documents,
-            "sequences": len(text.sequences),
-            "tokens_per_step": parameters.batch_sequences * parameters.tokens,
-        },
-    }
+    device = next(network.parameters()).device.type
+    learned_from = LearnedFrom(
+        dataset=job.calibration,
+        documents=text.documents,
+        sequences=len(text.sequences),
+        tokens_per_step=parameters.batch_sequences * parameters.tokens,
+    )
     return [
-        {**of_cell(job, own, cell.documents), **shared}
+        results(job, own, cell.documents, device, learned_from)
         if len(cell.documents) > 1
         else not_run(TOO_FEW, parameters)
         for cell, own in zip(evaluated, np.split(sums, ends[:-1], axis=-1), strict=True)
@@ -290,25 +288,10 @@ def trained(
     return np.reshape(sums, (len(job.conditions), len(parameters.seeds), *sums[0].shape))
 
 
-def of_cell(job: Job, sums: Floats, documents: list[list[int]]) -> dict[str, Any]:
-    """What is found on one data set, whose sums are [conditions, seeds, evaluations, documents]."""
-    lengths = np.array([len(ids) - 1 for ids in documents])  # [documents]
-    return {
-        "documents": len(documents),
-        "tokens": int(lengths.sum()),
-        "confidence": job.parameters.confidence,
-        **results(job, sums, lengths),
-        # From which other intervals follow.
-        "scored": lengths.tolist(),
-        "sums": {
-            name: of_condition.tolist()
-            for name, of_condition in zip(job.conditions, sums, strict=True)
-        },
-    }
-
-
-def results(job: Job, sums: Floats, lengths: NDArray[np.int64]) -> dict[str, Any]:
-    """Curves of loss by condition, and what each start is worth.
+def results(
+    job: Job, sums: Floats, documents: list[list[int]], device: str, learned_from: LearnedFrom
+) -> Retrained:
+    """What is found on one data set.
 
     Parameters
     ----------
@@ -316,38 +299,74 @@ def results(job: Job, sums: Floats, lengths: NDArray[np.int64]) -> dict[str, Any
         Whose conditions, seeds and steps the first three axes of ``sums`` are.
     sums
         [conditions, seeds, evaluations, documents]: sums of losses in nats.
+    documents
+        Token ids of those that are evaluated.
+    device, learned_from
+        What is the same for all data sets.
+    """
+    lengths = np.array([len(ids) - 1 for ids in documents])  # [documents]
+    by_condition = zip(job.conditions, sums, strict=True)
+    return Retrained(
+        documents=len(documents),
+        tokens=int(lengths.sum()),
+        confidence=job.parameters.confidence,
+        conditions=trainings(job, sums, lengths),
+        scored=lengths.tolist(),
+        sums={name: of_condition.tolist() for name, of_condition in by_condition},
+        device=device,
+        learned_from=learned_from,
+    )
+
+
+def trainings(job: Job, sums: Floats, lengths: NDArray[np.int64]) -> list[Training]:
+    """Curves of loss by condition, and what each start is worth.
+
+    Parameters
+    ----------
+    job, sums
+        As :func:`results`.
     lengths
         [documents]: tokens that are scored.
     """
     parameters, names = job.parameters, list(job.conditions)
-    tokens = [
-        step * parameters.batch_sequences * parameters.tokens for step in parameters.evaluate_steps
-    ]
+    steps = parameters.evaluate_steps
+    tokens = [step * parameters.batch_sequences * parameters.tokens for step in steps]
     points = len(tokens)
     # [seeds, documents, conditions * evaluations]
     flat = sums.transpose(1, 3, 0, 2).reshape(sums.shape[1], len(lengths), -1)
     means = CrossedMeans(flat, lengths, **bootstrap(parameters))
     places = {name: slice(k * points, (k + 1) * points) for k, name in enumerate(names)}
-    entries = []
-    for name, own in places.items():
-        above = [None] * points
+
+    def curve(name: str) -> list[Point]:
+        own = places[name]
+        above: Sequence[Interval | None] = [None] * points
         if name != INTACT:
-            above = means.curve(own, places[INTACT])
-        seeds = means.of_fits[:, own].T.tolist()  # [evaluations, seeds]
-        rows = zip(parameters.evaluate_steps, tokens, means.curve(own), above, seeds, strict=True)
-        keys = ("step", "tokens", "nll", "above_intact", "seeds")
-        entry: dict[str, Any] = {
-            "condition": name,
-            "spec": dumped(job.conditions[name]),
-            "curve": [dict(zip(keys, row, strict=True)) for row in rows],
-            "worth": None,
-        }
-        if name not in (INTACT, WITHOUT):
-            entry["worth"] = worth(
-                means, tokens, *(places[condition] for condition in (name, WITHOUT, INTACT))
+            above = Interval.each(means.curve(own, places[INTACT]))
+        nll, seeds = Interval.each(means.curve(own)), means.of_fits[:, own].T.tolist()
+        return [
+            Point(
+                step=steps[k], tokens=tokens[k], nll=nll[k], above_intact=above[k], seeds=seeds[k]
             )
-        entries.append(entry)
-    return {"conditions": entries}
+            for k in range(points)
+        ]
+
+    def worth_of(name: str) -> Worth | None:
+        if name in (INTACT, WITHOUT):
+            return None
+        needed = worth(means, tokens, places[name], places[WITHOUT], places[INTACT])
+        return Worth.model_validate(
+            {sense: tokens_needed._asdict() for sense, tokens_needed in needed._asdict().items()}
+        )
+
+    return [
+        Training(
+            condition=name,
+            spec=dumped(job.conditions[name]),
+            curve=curve(name),
+            worth=worth_of(name),
+        )
+        for name in names
+    ]
 
 
 if __name__ == "__main__":

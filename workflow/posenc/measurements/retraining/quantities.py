@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from posenc.artifacts.numbers import NOT_EVALUATED, Entry, Number, Quantities, estimate, with_spoken
+from posenc.artifacts.numbers import NOT_EVALUATED, Facts, NotRun, Number, Quantities, with_spoken
+from posenc.artifacts.printing import Printed, number
 from posenc.drawing.exhibit import Exhibit
+from posenc.measurements.retraining.result import Retrained, TokensNeeded, Training
 
 TRAINED_ON, STARTS = ("intact", "zero", "zero_closed"), ("zero_closed",)
 """Conditions that models are trained on under, and those of them that are worth tokens."""
@@ -20,33 +19,52 @@ RETRAINING = (
 )  # fmt: skip
 
 
-def retraining(measurement: Mapping[str, Any]) -> dict[str, Entry]:
-    """Losses before and after training, and the training tokens that a start is worth.
+def retraining(result: Retrained) -> Facts:
+    """Losses before and after training, and the training tokens that a start is worth."""
+    trainings = {training.condition: training for training in result.conditions}
+    last = result.conditions[0].curve[-1].tokens
+    facts: Facts = {"documents": Number(result.documents), "tokens": Number(result.tokens)}
+    facts["learned_tokens"] = Number(last)
+    for condition in with_spoken(TRAINED_ON, trainings):
+        facts |= losses(condition, trainings.get(condition))
+    starts = (name for name, training in trainings.items() if training.worth)
+    for condition in with_spoken(STARTS, starts):
+        worth = trainings[condition].worth if condition in trainings else None
+        for part in WORTH:
+            key = f"{condition}.{part}"
+            if worth is None:
+                facts |= dict.fromkeys((key, f"{key}.least"), NotRun(NOT_EVALUATED))
+            else:
+                facts |= tokens_needed(key, getattr(worth, part), last)
+    return facts
+
+
+def losses(condition: str, training: Training | None) -> Facts:
+    """The loss before and after training, and how far it is above the intact model's."""
+    facts: Facts = {}
+    for part, place in (("first", 0), ("last", -1)):
+        point = training.curve[place] if training else None
+        nll, above = (point.nll, point.above_intact) if point else (None, None)
+        key, lacking = f"{condition}.{part}", Printed(absent=NOT_EVALUATED)
+        facts[key] = number(nll, lacking)
+        if condition != "intact":
+            facts[f"{key}.above_intact"] = number(above, lacking)
+    return facts
+
+
+def tokens_needed(key: str, tokens: TokensNeeded, last: int) -> Facts:
+    """Training tokens until a loss is reached, of ``last`` in all.
 
     A number of tokens whose upper bound was not reached has no bounds; ``least`` is the lower one.
     """
-    entries = {entry["condition"]: entry for entry in measurement["conditions"]}
-    last = measurement["conditions"][0]["curve"][-1]["tokens"]
-    facts: dict[str, Entry] = {part: Number(measurement[part]) for part in ("documents", "tokens")}
-    facts["learned_tokens"] = Number(last)
-    for condition in with_spoken(TRAINED_ON, entries):
-        curve = entries[condition]["curve"] if condition in entries else [{"nll": None}]
-        for part, row in (("first", curve[0]), ("last", curve[-1])):
-            facts[f"{condition}.{part}"] = estimate(row["nll"], NOT_EVALUATED)
-            if condition != "intact":
-                above = estimate(row.get("above_intact"), NOT_EVALUATED)
-                facts[f"{condition}.{part}.above_intact"] = above
-    worth_tokens = (name for name, entry in entries.items() if entry["worth"])
-    for condition in with_spoken(STARTS, worth_tokens):
-        lacking = dict.fromkeys(WORTH, dict.fromkeys(("value", "low", "high")))
-        worth = entries.get(condition, {"worth": lacking})["worth"]
-        reason = f"not reached in {last:,} training tokens"
-        reason = reason if condition in entries else NOT_EVALUATED
-        for part in WORTH:
-            own = worth[part]
-            is_whole = None not in (own["low"], own["high"])
-            facts[f"{condition}.{part}"] = estimate(own if is_whole else own["value"], reason)
-            facts[f"{condition}.{part}.least"] = estimate(own["low"], reason)
+    lacking = NotRun(f"not reached in {last:,} training tokens")
+    value, low, high = tokens.value, tokens.low, tokens.high
+    facts: Facts = {key: lacking, f"{key}.least": lacking}
+    if value is not None:
+        is_whole = low is not None and high is not None
+        facts[key] = Number(value, low, high) if is_whole else Number(value)
+    if low is not None:
+        facts[f"{key}.least"] = Number(low)
     return facts
 
 
@@ -65,7 +83,9 @@ WORDS = {
     "meets": "training tokens until it is no better than without it",
     "least": "lower bound",
 }
-QUANTITIES = Quantities(read=retraining, names=RETRAINING, words=WORDS)
+QUANTITIES = Quantities(
+    read=lambda measured: retraining(Retrained.of(measured)), names=RETRAINING, words=WORDS
+)
 FIGURE = Exhibit(
     "F6 a start for training without rotation",
     ("retraining",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pkgutil import resolve_name
 from typing import Any, TypeVar
 
 from posenc.artifacts.numbers import (
@@ -150,7 +151,8 @@ def number(value: Interval | Spread | float | None, how: Printed = Printed()) ->
 
 
 def quantities(
-    kind: type[R],
+    package: str | None,
+    kind: str,
     printed: Fields,
     derived: Callable[[R], Facts] | None = None,
     names: Sequence[str] = (),
@@ -160,8 +162,9 @@ def quantities(
 
     Parameters
     ----------
-    kind
-        The type of its results.
+    package, kind
+        Its package, and the name of the type of its results in the module ``result`` there, which
+        is imported when a file is read: front ends import this whenever they start.
     printed
         By field, ``layers.cosine``: a number that is printed. The names on the way to it, joined
         by dots, are its key; where a field is :class:`By` something, the name of each entry stands
@@ -186,10 +189,10 @@ def quantities(
         node.below[last] = _Node(mark, node.below[last].below if last in node.below else {})
         for part, called in own.items():
             if called and said.setdefault(part, called) != called:
-                raise ValueError(f"{kind.__name__}: {part!r} is {said[part]!r} and {called!r}")
+                raise ValueError(f"{package}: {part!r} is {said[part]!r} and {called!r}")
 
     def read(measured: Mapping[str, Any]) -> Facts:
-        result = kind.of(measured)
+        result = resolve_name(f"{package}.result:{kind}").of(measured)
         return root.of(result) | (derived(result) if derived else {})
 
     fields = [key for name, node in root.below.items() for key in node.names(name)]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING
 
 from posenc.artifacts.numbers import Facts, NotRun, Number
 from posenc.artifacts.printing import By, Fields, Printed, number, quantities
 from posenc.drawing.exhibit import Exhibit
-from posenc.experiments.downstream.result import Constant, Downstream
+
+if TYPE_CHECKING:
+    from posenc.experiments.downstream.result import Downstream
 
 TASKS, METHODS = ("sentiment", "word_swap"), ("frozen", "fine_tuned")
 POSITIONS = ("intact", "zero")
@@ -53,6 +56,8 @@ SENSITIVITIES = tuple(f"{place}.order_sensitivity" for place in PLACES)
 
 def derived(result: Downstream) -> Facts:
     """How many seeds there are, and how sensitive to order classifiers are, or why not."""
+    from posenc.experiments.downstream.result import Constant
+
     facts: Facts = {
         **dict.fromkeys(SENSITIVITIES, NotRun(NO_TASK)),
         "seeds": Number(len(result.seeds)),
@@ -66,7 +71,8 @@ def derived(result: Downstream) -> Facts:
 
 
 QUANTITIES = quantities(
-    Downstream,
+    __package__,
+    "Downstream",
     PRINTED,
     derived,
     names=("seeds", *SENSITIVITIES),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from posenc.artifacts.numbers import Facts, NotRun, Number, Quantities
-from posenc.artifacts.printing import Printed, number
+from typing import TYPE_CHECKING
+
+from posenc.artifacts.numbers import Facts, NotRun, Number
+from posenc.artifacts.printing import Printed, number, quantities
 from posenc.drawing.exhibit import Exhibit
-from posenc.experiments.memory_networks.result import MemoryNetworks, Variant
+
+if TYPE_CHECKING:
+    from posenc.experiments.memory_networks.result import MemoryNetworks, Variant
 
 SHARE = Printed(percent=True)
 
@@ -70,9 +74,7 @@ WORDS = {
     "attempts": "initial weights that were tried, of the seed that took the most",
     "fact": "stories in which it looks at the fact of its turn (%), pass",
 }
-QUANTITIES = Quantities(
-    read=lambda measured: memory_networks(MemoryNetworks.of(measured)), words=WORDS
-)
+QUANTITIES = quantities(__package__, "MemoryNetworks", {}, memory_networks, words=WORDS)
 FIGURE = Exhibit(
     "E3 memory networks",
     ("memory_networks",),

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
-from posenc.artifacts.numbers import Facts, Number, Quantities
-from posenc.artifacts.printing import Printed, number
+from posenc.artifacts.numbers import Facts, Number
+from posenc.artifacts.printing import Printed, number, quantities
 from posenc.drawing.exhibit import Exhibit
-from posenc.experiments.pretraining.result import Ablation
+
+if TYPE_CHECKING:
+    from posenc.experiments.pretraining.result import Ablation
 
 PERCENT = Printed(percent=True)
 
 
-def pretraining(measurement: Mapping[str, Any]) -> Facts:
+def pretraining(result: Ablation) -> Facts:
     """Accuracy of each cell, effects, and layers transferred."""
-    result = Ablation.of(measurement)
     facts: Facts = {
         "seeds": Number(len(result.seeds)),
         "chance": number(result.chance, PERCENT),
@@ -53,7 +53,7 @@ WORDS = {
     "transfer": "blocks transferred, gain (percentage points)",
     "zero_shot": "right without fine-tuning (%): words that are expected, by steps",
 }
-QUANTITIES = Quantities(read=pretraining, words=WORDS)
+QUANTITIES = quantities(__package__, "Ablation", {}, pretraining, words=WORDS)
 FIGURE = Exhibit(
     "D5 pre-training",
     ("pretraining",),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from posenc.artifacts.numbers import FLOAT64, Facts, Number, Quantities
-from posenc.artifacts.printing import Printed, number
-from posenc.experiments.superposition.result import Superposition
+from typing import TYPE_CHECKING
+
+from posenc.artifacts.numbers import FLOAT64, Facts, Number
+from posenc.artifacts.printing import Printed, number, quantities
 from posenc.measurements.embedding_sums.quantities import at_half
+
+if TYPE_CHECKING:
+    from posenc.experiments.superposition.result import Superposition
 
 SHARE = Printed(percent=True)
 GAP = Printed(rounding=FLOAT64)
@@ -32,4 +36,4 @@ def superposition(result: Superposition) -> Facts:
     return facts
 
 
-QUANTITIES = Quantities(read=lambda measured: superposition(Superposition.of(measured)))
+QUANTITIES = quantities(__package__, "Superposition", {}, superposition)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from posenc.artifacts.numbers import Entry, Number, Quantities
 from posenc.artifacts.printing import Printed, number
 from posenc.drawing.exhibit import Exhibit
-from posenc.experiments.tokenizers.result import Comparison
+
+if TYPE_CHECKING:
+    pass
 
 BITS = tuple(f"none.{kind}.bits_per_byte" for kind in ("bpe", "unigram", "whitespace", "character"))
 SPOKEN = {"reviews": BITS, "japanese": (*BITS, "NFKC.bpe.change")}
@@ -18,6 +20,8 @@ SPOKEN = {"reviews": BITS, "japanese": (*BITS, "NFKC.bpe.change")}
 
 def tokenizers(measurement: Mapping[str, Any]) -> dict[tuple[str, str], Entry]:
     """Bits a byte of the original text, and facts: by data set, and by normalisation and kind."""
+    from posenc.experiments.tokenizers.result import Comparison
+
     result = Comparison.of(measurement)
     flat = [choice.flat for tokenizer in result.tokenizers for choice in tokenizer.choices]
     facts: dict[tuple[str, str], Entry] = {

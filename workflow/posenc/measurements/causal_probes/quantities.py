@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from posenc.artifacts.numbers import ENDS, Facts, with_spoken
 from posenc.artifacts.printing import Fields, Printed, number, quantities
 from posenc.artifacts.results import Interval
 from posenc.drawing.exhibit import PAPER, Exhibit
-from posenc.measurements.causal_probes.result import Layer, VariantProbes
 from posenc.measurements.probes.quantities import PLACES
+
+if TYPE_CHECKING:
+    from posenc.measurements.causal_probes.result import Layer, VariantProbes
 
 WINDOW = "window_"
 WINDOWS = tuple(f"{WINDOW}{end}" for end in ENDS)
@@ -68,7 +72,7 @@ WORDS = {
     "causal": "error with all earlier tokens seen (tokens)",
     "gain": "error, less than that of the embedding (tokens)",
 }
-QUANTITIES = quantities(VariantProbes, PRINTED, of_variants, OF_VARIANTS, WORDS)
+QUANTITIES = quantities(__package__, "VariantProbes", PRINTED, of_variants, OF_VARIANTS, WORDS)
 FIGURE = Exhibit(
     "B4 probes",
     ("causal_probes",),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from posenc.artifacts.printing import By, Fields, Printed, quantities
-from posenc.measurements.choices.result import Scores
+
+if TYPE_CHECKING:
+    pass
 
 ANSWERING = (
     "intact", "zero", "zero_closed", "placebo_heads", "zero_fitted", "intact_fitted", "fitted",
@@ -49,4 +53,4 @@ PRINTED: Fields = {
         "nothing is lost without positions",
     ),
 }
-QUANTITIES = quantities(Scores, PRINTED)
+QUANTITIES = quantities(__package__, "Scores", PRINTED)

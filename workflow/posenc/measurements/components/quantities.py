@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from posenc.artifacts.numbers import Facts, Number
 from posenc.artifacts.printing import Fields, Printed, number, quantities
 from posenc.drawing.exhibit import Exhibit
-from posenc.measurements.components.result import PositionComponents
 from posenc.measurements.probes.quantities import PLACES
+
+if TYPE_CHECKING:
+    from posenc.measurements.components.result import PositionComponents
 
 PRINTED: Fields = {
     "amari_between_halves": Printed(
@@ -52,7 +56,7 @@ WORDS = {
     "converged": "layers in which every search for independent components ended by itself",
     "rank": "lowest rank of the components",
 }
-QUANTITIES = quantities(PositionComponents, PRINTED, of_layers, OF_LAYERS, WORDS)
+QUANTITIES = quantities(__package__, "PositionComponents", PRINTED, of_layers, OF_LAYERS, WORDS)
 FIGURE = Exhibit(
     "C4 components",
     ("components",),

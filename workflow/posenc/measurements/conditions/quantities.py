@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from posenc.artifacts.numbers import Entry, Facts, NotRun, Number, Quantities
 from posenc.artifacts.printing import number
 from posenc.artifacts.results import Interval
-from posenc.measurements.conditions.result import (
-    Category,
-    EvaluatedConditions,
-    LongDocuments,
-    Mask,
-)
 from posenc.tokens.coverage import Coverage
+
+if TYPE_CHECKING:
+    from posenc.measurements.conditions.result import (
+        Category,
+        EvaluatedConditions,
+        LongDocuments,
+        Mask,
+    )
 
 ESTIMATES = (
     "perplexity", "nll_per_token", "delta_nll", "delta_nll_without", "recovered",
@@ -46,6 +48,8 @@ MASK = ("loss", "start", "intact", "slope", "parameters")
 
 def condition_facts(measurement: Mapping[str, Any]) -> dict[str, Facts]:
     """The numbers of each condition of a measurement of evaluated conditions, by quantity."""
+    from posenc.measurements.conditions.result import EvaluatedConditions
+
     result, model = EvaluatedConditions.of(measurement), measurement["run"]["model"]
     names = [evaluation.condition for evaluation in result.conditions]
     return {name: evaluated(result, model, name) for name in names}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from posenc.artifacts.numbers import ENDS, Facts, Number
 from posenc.artifacts.printing import Fields, Printed, number, quantities
 from posenc.drawing.exhibit import Exhibit
-from posenc.measurements.effective_keys.result import EffectiveKeys
+
+if TYPE_CHECKING:
+    from posenc.measurements.effective_keys.result import EffectiveKeys
 
 READ = tuple(f"{choice}.{end}" for choice in ("strongest", "nearest", "first_nearest", "random")
              for end in ENDS)  # fmt: skip
@@ -63,7 +67,7 @@ WORDS = {
     "delta_nll": "loss, minus the intact model's (nats per token)",
     "cosine": "cosine of the last hidden state with the intact model's",
 }
-QUANTITIES = quantities(EffectiveKeys, PRINTED, derived, DERIVED, WORDS)
+QUANTITIES = quantities(__package__, "EffectiveKeys", PRINTED, derived, DERIVED, WORDS)
 FIGURE = Exhibit(
     "E1 and E2: how many keys attention reads",
     ("effective_keys",),

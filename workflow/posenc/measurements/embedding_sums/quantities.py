@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from posenc.artifacts.numbers import Facts
 from posenc.artifacts.printing import Fields, Printed, number, quantities
-from posenc.measurements.embedding_sums.result import Recall, Recalls, Width
+
+if TYPE_CHECKING:
+    from posenc.measurements.embedding_sums.result import Recall, Recalls, Width
 
 
 class Weighted(Protocol):
@@ -51,4 +53,4 @@ WORDS = {
     "inner_product": "share of pairs, both found by inner product",
     "needed": "dimensions needed",
 }
-QUANTITIES = quantities(Recalls, PRINTED, at_half_in_own_width, DERIVED, WORDS)
+QUANTITIES = quantities(__package__, "Recalls", PRINTED, at_half_in_own_width, DERIVED, WORDS)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from posenc.artifacts.printing import By, Fields, Printed, quantities
 from posenc.drawing.exhibit import Exhibit
-from posenc.measurements.exchanged_roles.result import Comparisons
+
+if TYPE_CHECKING:
+    pass
 
 LANGUAGES = {"english": "English", "japanese": "Japanese"}
 PRINTED: Fields = {
@@ -23,7 +27,7 @@ PRINTED: Fields = {
         "share of sentences nearer to exchanged names than to the paraphrase"
     ),
 }
-QUANTITIES = quantities(Comparisons, PRINTED)
+QUANTITIES = quantities(__package__, "Comparisons", PRINTED)
 FIGURE = Exhibit(
     "A1 sentences that differ in order alone",
     ("exchanged_roles",),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from posenc.artifacts.numbers import Facts, Number, Quantities
-from posenc.artifacts.printing import Printed, number
+from typing import TYPE_CHECKING
+
+from posenc.artifacts.numbers import Facts, Number
+from posenc.artifacts.printing import Printed, number, quantities
 from posenc.drawing.exhibit import Exhibit
-from posenc.measurements.filtered_loss.result import FilteredLoss, Layer
 from posenc.measurements.spectra.quantities import BANDS
+
+if TYPE_CHECKING:
+    from posenc.measurements.filtered_loss.result import FilteredLoss, Layer
 
 FILTERS = {"without": "left_out", "only": "kept"}
 """Ways to filter, by the first part of a key."""
@@ -68,8 +72,11 @@ WORDS = {
     "delta_nll": "loss, minus the intact model's (nats per token)",
     "distance": "1 − cosine of the last hidden state with the intact model's",
 }
-QUANTITIES = Quantities(
-    read=lambda measured: filtered_loss(FilteredLoss.of(measured)),
+QUANTITIES = quantities(
+    __package__,
+    "FilteredLoss",
+    {},
+    filtered_loss,
     names=FILTERED_LOSS,
     words=WORDS,
 )

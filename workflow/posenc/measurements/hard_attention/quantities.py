@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from posenc.artifacts.numbers import Facts
 from posenc.artifacts.printing import Fields, Printed, number, quantities
 from posenc.drawing.exhibit import Exhibit
-from posenc.measurements.hard_attention.result import Attention
+
+if TYPE_CHECKING:
+    from posenc.measurements.hard_attention.result import Attention
 
 PRINTED: Fields = {
     "tokens": Printed(name="queries"),
@@ -55,7 +59,7 @@ WORDS = {
     "samples": "samples until the signal exceeds the noise",
     "samples_optimal": "the same with the best baseline",
 }
-QUANTITIES = quantities(Attention, PRINTED, of_baselines, BASELINES, WORDS)
+QUANTITIES = quantities(__package__, "Attention", PRINTED, of_baselines, BASELINES, WORDS)
 FIGURE = Exhibit(
     "E1 and E2: soft and hard attention",
     ("hard_attention",),

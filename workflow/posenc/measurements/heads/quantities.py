@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from posenc.artifacts.numbers import Facts, NotRun, Number
 from posenc.artifacts.printing import number, quantities
-from posenc.measurements.heads.result import Attention
+
+if TYPE_CHECKING:
+    from posenc.measurements.heads.result import Attention
 
 STRONGEST = ("previous", "self", "next", "first")
 HEADS = (*STRONGEST, *(f"{name}.{part}" for name in STRONGEST for part in ("layer", "head")))
@@ -32,4 +36,4 @@ WORDS = {
     "layer": "its layer",
     "head": "its head",
 }
-QUANTITIES = quantities(Attention, {}, strongest, HEADS, WORDS)
+QUANTITIES = quantities(__package__, "Attention", {}, strongest, HEADS, WORDS)

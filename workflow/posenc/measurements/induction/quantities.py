@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from posenc.artifacts.printing import By, Fields, Printed, quantities
 from posenc.drawing.exhibit import PAPER, Exhibit
-from posenc.measurements.induction.result import Repetition
+
+if TYPE_CHECKING:
+    pass
 
 UNDER = (
     "intact", "zero", "zero_alibi", "zero_slope", "zero_closed", "placebo_heads", "placebo_layers",
@@ -25,7 +29,7 @@ PRINTED: Fields = {
         "attention of chosen heads to the token after the earlier occurrence", NO_GAIN
     ),
 }
-QUANTITIES = quantities(Repetition, PRINTED)
+QUANTITIES = quantities(__package__, "Repetition", PRINTED)
 FIGURE = Exhibit(
     "F masks in place of rotation",
     ("induction",),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from posenc.artifacts.numbers import NOT_EVALUATED, Facts, NotRun, with_spoken
 from posenc.artifacts.printing import By, Fields, Printed, number, quantities
-from posenc.measurements.joint_order.result import Orders
+
+if TYPE_CHECKING:
+    from posenc.measurements.joint_order.result import Orders
 
 PAIRED = ("intact", "zero", "zero_closed", "placebo_heads")
 """Conditions whose pairs of words documents report."""
@@ -70,4 +74,4 @@ NAMES = tuple(
     for part in parts_of(condition)
 )
 WORDS = {"far": "with a token between", **OF_PAIRS}
-QUANTITIES = quantities(Orders, PRINTED, of_pairs, NAMES, WORDS)
+QUANTITIES = quantities(__package__, "Orders", PRINTED, of_pairs, NAMES, WORDS)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from posenc.artifacts.numbers import Facts, NotRun, Number, Quantities
 from posenc.artifacts.printing import Printed, number
 from posenc.drawing.exhibit import Exhibit
-from posenc.measurements.lags.result import Comparison, Lags
+
+if TYPE_CHECKING:
+    from posenc.measurements.lags.result import Comparison
 
 COMPARED = ("peak", "profile_peak", "peak_mean", "profile_mean")
 LAGS = (
@@ -46,6 +48,8 @@ def lags(comparison: Comparison) -> Facts:
 
 def compared(joined: Mapping[str, Any], models: Sequence[str], dataset: str) -> Facts:
     """Predicted against found offsets, over the heads of some models together."""
+    from posenc.measurements.lags.result import Lags
+
     if joined["status"] != "measured":
         return dict.fromkeys(LAGS, NotRun(joined["reason"]))
     for comparison in Lags.of(joined).comparisons:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from posenc.artifacts.numbers import Facts
 from posenc.artifacts.printing import Fields, Printed, number, quantities
-from posenc.artifacts.results import Interval, Part
+from posenc.artifacts.results import Interval
 from posenc.drawing.exhibit import Exhibit
-from posenc.measurements.layer_norm.result import Cosine, Gain, Normalisation, Path, Sources
+
+if TYPE_CHECKING:
+    from posenc.measurements.layer_norm.result import Normalisation, Path
 
 NORMS = ("first", "middle", "last")
-KINDS: dict[str, type[Part]] = {
-    "gain": Gain, "cosine": Cosine, "from": Sources, "content_from": Sources,
+SOURCES = ("position", "tokens", "attention", "mlp")
+KINDS = {
+    "gain": ("position", "content", "shuffled", "relative"),
+    "cosine": ("position", "content", "shuffled"),
+    "from": SOURCES, "content_from": SOURCES,
 }  # fmt: skip
 NAMES = (
     "variation", "product", "position_share", "between.embedding", "between.middle",
     "between.last", "shuffled", "relative.lowest",
-    *(f"{norm}.{key}.{part}" for norm in NORMS for key, kind in KINDS.items()
-      for part in kind.model_fields),
+    *(f"{norm}.{key}.{part}" for norm in NORMS for key, parts in KINDS.items()
+      for part in parts),
 )  # fmt: skip
 SEEN = Printed(absent="no position is left there to be seen")
 PRINTED: Fields = {"documents": Printed(), "tokens": Printed()}
@@ -45,9 +52,9 @@ def along_the_path(result: Path) -> Facts:
     }
     for name, norm in zip(NORMS, (first, middle, last), strict=True):
         of_kinds = (norm.gain, norm.cosine, norm.sources, norm.content_sources)
-        for key, kind in zip(KINDS, of_kinds, strict=True):
-            for part, value in kind:
-                facts[f"{name}.{key}.{part}"] = number(value, SEEN)
+        for (key, parts), kind in zip(KINDS.items(), of_kinds, strict=True):
+            for part in parts:
+                facts[f"{name}.{key}.{part}"] = number(getattr(kind, part), SEEN)
     return facts
 
 
@@ -71,7 +78,7 @@ WORDS = {
     "attention": "attention",
     "mlp": "MLPs",
 }
-QUANTITIES = quantities(Path, PRINTED, along_the_path, NAMES, WORDS)
+QUANTITIES = quantities(__package__, "Path", PRINTED, along_the_path, NAMES, WORDS)
 FIGURE = Exhibit(
     "C5 where position goes",
     ("layer_norm",),

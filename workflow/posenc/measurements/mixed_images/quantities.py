@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from posenc.artifacts.numbers import Facts, Number, Quantities
-from posenc.artifacts.printing import Printed, number
+from typing import TYPE_CHECKING
+
+from posenc.artifacts.numbers import Facts, Number
+from posenc.artifacts.printing import Printed, number, quantities
 from posenc.drawing.exhibit import Exhibit
 from posenc.measurements.embedding_sums.quantities import at_half
-from posenc.measurements.mixed_images.result import MixedPhotographs
+
+if TYPE_CHECKING:
+    from posenc.measurements.mixed_images.result import MixedPhotographs
 
 SHARES = ("both", "either", "outputs", "lost", "others", "absent", "beyond_absent")
 PERCENT = Printed(percent=True)
@@ -38,7 +42,7 @@ def mixed_images(result: MixedPhotographs) -> Facts:
     return facts
 
 
-QUANTITIES = Quantities(read=lambda measured: mixed_images(MixedPhotographs.of(measured)))
+QUANTITIES = quantities(__package__, "MixedPhotographs", {}, mixed_images)
 FIGURE = Exhibit(
     "B5 mixed images",
     ("mixed_images",),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from posenc.artifacts.printing import Fields, Printed, quantities
-from posenc.measurements.norms.result import EmbeddingNorms
+
+if TYPE_CHECKING:
+    pass
 
 VECTORS = {
     "position_embeddings": "of position embeddings",
@@ -16,4 +20,4 @@ PRINTED: Fields = {
     **{f"r2.{vectors}.linear": Printed("straight line") for vectors in VECTORS},
     **{f"r2.{vectors}.flexible": Printed("flexible curve") for vectors in VECTORS},
 }
-QUANTITIES = quantities(EmbeddingNorms, PRINTED)
+QUANTITIES = quantities(__package__, "EmbeddingNorms", PRINTED)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from posenc.artifacts.printing import Fields, Printed, quantities
 from posenc.drawing.exhibit import Exhibit
-from posenc.measurements.perplexity.result import CorpusPerplexity
+
+if TYPE_CHECKING:
+    pass
 
 PRINTED: Fields = {
     "documents": Printed(),
@@ -21,7 +25,7 @@ PRINTED: Fields = {
     "sequence_perplexity.mean": Printed(),
     "sequence_perplexity.median": Printed(),
 }
-QUANTITIES = quantities(CorpusPerplexity, PRINTED)
+QUANTITIES = quantities(__package__, "CorpusPerplexity", PRINTED)
 FIGURE = Exhibit(
     "D1 perplexity",
     ("perplexity",),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from posenc.artifacts.numbers import Facts, NotRun, Number
 from posenc.artifacts.printing import Fields, Printed, number, quantities
-from posenc.measurements.position_embeddings.result import (
-    Errors,
-    Geometry,
-    NoWaves,
-    PositionTable,
-)
+
+if TYPE_CHECKING:
+    from posenc.measurements.position_embeddings.result import (
+        Errors,
+        Geometry,
+        PositionTable,
+    )
 
 REGRESSION = ("mae", "mae_sd", "order_error", "order_error_sd")
 GEOMETRY = ("toeplitz", "first_4", "first_12", "frequency")
@@ -70,6 +73,8 @@ def geometry(table: Geometry, suffix: str) -> Facts:
 
 def waves(result: PositionTable) -> Facts:
     """What waves of position explain of components of the rows."""
+    from posenc.measurements.position_embeddings.result import NoWaves
+
     components = result.components
     if isinstance(components, NoWaves):
         names = (*WAVES, *(f"{name}_shuffled" for name in SHUFFLED))
@@ -98,4 +103,4 @@ WORDS = {
     "rows": "rows",
     "d_model": "columns",
 }
-QUANTITIES = quantities(PositionTable, PRINTED, positions, NAMES, WORDS)
+QUANTITIES = quantities(__package__, "PositionTable", PRINTED, positions, NAMES, WORDS)

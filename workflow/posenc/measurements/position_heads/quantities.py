@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from posenc.artifacts.numbers import Facts, NotRun, Number
 from posenc.artifacts.printing import Printed, number, quantities
 from posenc.drawing.exhibit import BOTH, Exhibit
-from posenc.measurements.position_heads.result import Head, PositionScores
 from posenc.metrics.null_tables import NULLS
 from posenc.metrics.position_scores import nearest, steepest
+
+if TYPE_CHECKING:
+    from posenc.measurements.position_heads.result import Head, PositionScores
 
 PLACED = ("1", "2", "3")
 """Heads that are named, in order."""
@@ -116,7 +119,7 @@ WORDS = {
     "layer": "its layer",
     "head": "its number",
 }
-QUANTITIES = quantities(PositionScores, {}, position_heads, POSITION_HEADS, WORDS)
+QUANTITIES = quantities(__package__, "PositionScores", {}, position_heads, POSITION_HEADS, WORDS)
 FIGURE = Exhibit(
     "C3 relative attention by weights",
     ("position_heads",),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from posenc.artifacts.numbers import Facts, Number, Quantities
-from posenc.artifacts.printing import Printed, number
+from typing import TYPE_CHECKING
+
+from posenc.artifacts.numbers import Facts, Number
+from posenc.artifacts.printing import Printed, number, quantities
 from posenc.drawing.exhibit import Exhibit
 from posenc.measurements.filtered_loss.quantities import LOST, NO_LOSS
-from posenc.measurements.position_interventions.result import (
-    Costs,
-    Layer,
-    PositionInterventions,
-)
+
+if TYPE_CHECKING:
+    from posenc.measurements.position_interventions.result import (
+        Costs,
+        Layer,
+        PositionInterventions,
+    )
 
 INTERVENED = ("removed", "injected", "withheld")
 DEPTHS = ("first", "second", "middle", "last")
@@ -60,8 +64,8 @@ def position_interventions(result: PositionInterventions) -> Facts:
         facts[f"{depth}.alignment"] = number(row.alignment, NO_ALIGNMENT)
         write(f"removed.{depth}", row.removed)
         write(f"injected.{depth}", row.injected)
-        if isinstance(row, Layer):
-            write(f"withheld.{depth}", row.withheld)
+        if (withheld := getattr(row, "withheld", None)) is not None:
+            write(f"withheld.{depth}", withheld)
     most = max(layers, key=cost)
     facts["withheld.most.layer"] = Number(most.layer)
     write("withheld.most", most.withheld)
@@ -93,8 +97,11 @@ WORDS = {
     "delta_nll": "loss, minus the intact model's (nats per token)",
     "distance": "1 − cosine of the last hidden state with the intact model's",
 }
-QUANTITIES = Quantities(
-    read=lambda measured: position_interventions(PositionInterventions.of(measured)),
+QUANTITIES = quantities(
+    __package__,
+    "PositionInterventions",
+    {},
+    position_interventions,
     names=POSITION_INTERVENTIONS,
     words=WORDS,
 )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from posenc.artifacts.numbers import Facts
 from posenc.artifacts.printing import number, quantities
-from posenc.measurements.probes.result import PositionProbes
+
+if TYPE_CHECKING:
+    from posenc.measurements.probes.result import PositionProbes
 
 PLACES = ("embedding", "best", "last")
 PROBES = (
@@ -44,4 +48,4 @@ WORDS = {
     "control": "error with shuffled labels (tokens)",
     "control_order": "share in the wrong order with shuffled labels",
 }
-QUANTITIES = quantities(PositionProbes, {}, probes, PROBES, WORDS)
+QUANTITIES = quantities(__package__, "PositionProbes", {}, probes, PROBES, WORDS)

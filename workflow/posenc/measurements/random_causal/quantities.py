@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from posenc.artifacts.numbers import Facts, Number
 from posenc.artifacts.printing import quantities
 from posenc.drawing.exhibit import Exhibit
-from posenc.measurements.random_causal.result import RandomModels
+
+if TYPE_CHECKING:
+    from posenc.measurements.random_causal.result import RandomModels
 
 EXPONENTS = tuple(
     f"{name}.{key}" for name in ("first", "last") for key in ("exponent", "exponent_sd")
@@ -26,7 +30,7 @@ WORDS = {
     "exponent": "exponent of the variance by position",
     "exponent_sd": "exponent of the variance by position, standard deviation over seeds",
 }
-QUANTITIES = quantities(RandomModels, {}, exponents, EXPONENTS, WORDS)
+QUANTITIES = quantities(__package__, "RandomModels", {}, exponents, EXPONENTS, WORDS)
 FIGURE = Exhibit(
     "B4 probes",
     ("random_causal",),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import statistics
+from typing import TYPE_CHECKING
 
 from posenc.artifacts.numbers import Facts, Number
 from posenc.artifacts.printing import Fields, Printed, number, quantities
 from posenc.drawing.exhibit import Exhibit
-from posenc.measurements.readback.result import PairsReadBack
+
+if TYPE_CHECKING:
+    from posenc.measurements.readback.result import PairsReadBack
 
 LEVELS = ("exact", "weak", "strong")
 PRINTED: Fields = {
@@ -62,7 +65,7 @@ WORDS = {
     "angle": "median principal angle of both tables (degrees)",
     "angle_random": "the same of random subspaces (degrees)",
 }
-QUANTITIES = quantities(PairsReadBack, PRINTED, derived, DERIVED, WORDS)
+QUANTITIES = quantities(__package__, "PairsReadBack", PRINTED, derived, DERIVED, WORDS)
 FIGURE = Exhibit(
     "B2 reading back",
     ("readback",),

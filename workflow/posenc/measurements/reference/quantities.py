@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from posenc.artifacts.numbers import Facts, NotRun
 from posenc.artifacts.printing import By, Fields, Printed, quantities
-from posenc.measurements.reference.result import ReferenceLevels
+
+if TYPE_CHECKING:
+    from posenc.measurements.reference.result import ReferenceLevels
 
 LEVELS = {
     "uniform": "uniform guess",
@@ -33,4 +37,4 @@ def lacking(result: ReferenceLevels) -> Facts:
     }
 
 
-QUANTITIES = quantities(ReferenceLevels, PRINTED, lacking)
+QUANTITIES = quantities(__package__, "ReferenceLevels", PRINTED, lacking)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from posenc.artifacts.numbers import Facts
 from posenc.artifacts.printing import Fields, Printed, number, quantities
-from posenc.measurements.refits.result import Refitted
+
+if TYPE_CHECKING:
+    from posenc.measurements.refits.result import Refitted
 
 PRINTED: Fields = {
     "documents": Printed("documents"),
@@ -55,4 +59,4 @@ WORDS = {
     "least": "least of all fits",
     "most": "most of all fits",
 }
-QUANTITIES = quantities(Refitted, PRINTED, over_fits, OVER_FITS, WORDS)
+QUANTITIES = quantities(__package__, "Refitted", PRINTED, over_fits, OVER_FITS, WORDS)

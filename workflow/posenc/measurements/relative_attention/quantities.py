@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from posenc.artifacts.numbers import FLOAT64, Facts, NotRun, Number
 from posenc.artifacts.printing import Printed, number, quantities
 from posenc.drawing.exhibit import Exhibit
-from posenc.measurements.relative_attention.result import RelativeOffsets
+
+if TYPE_CHECKING:
+    from posenc.measurements.relative_attention.result import RelativeOffsets
 
 RELATIVE = ("scores", "trace", "null_weights", "null_spectra")
 
@@ -33,7 +37,7 @@ WORDS = {
     "null_weights": "turned null space: change of the weights",
     "null_spectra": "turned null space: change of the spectra",
 }
-QUANTITIES = quantities(RelativeOffsets, {}, identities, RELATIVE, WORDS)
+QUANTITIES = quantities(__package__, "RelativeOffsets", {}, identities, RELATIVE, WORDS)
 FIGURE = Exhibit(
     "C3 relative attention by weights",
     ("relative_attention",),

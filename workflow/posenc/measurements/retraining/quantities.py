@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from posenc.artifacts.numbers import NOT_EVALUATED, Facts, NotRun, Number, Quantities, with_spoken
-from posenc.artifacts.printing import Printed, number
+from typing import TYPE_CHECKING
+
+from posenc.artifacts.numbers import NOT_EVALUATED, Facts, NotRun, Number, with_spoken
+from posenc.artifacts.printing import Printed, number, quantities
 from posenc.drawing.exhibit import Exhibit
-from posenc.measurements.retraining.result import Retrained, TokensNeeded, Training
+
+if TYPE_CHECKING:
+    from posenc.measurements.retraining.result import Retrained, TokensNeeded, Training
 
 TRAINED_ON, STARTS = ("intact", "zero", "zero_closed"), ("zero_closed",)
 """Conditions that models are trained on under, and those of them that are worth tokens."""
@@ -83,9 +87,7 @@ WORDS = {
     "meets": "training tokens until it is no better than without it",
     "least": "lower bound",
 }
-QUANTITIES = Quantities(
-    read=lambda measured: retraining(Retrained.of(measured)), names=RETRAINING, words=WORDS
-)
+QUANTITIES = quantities(__package__, "Retrained", {}, retraining, names=RETRAINING, words=WORDS)
 FIGURE = Exhibit(
     "F6 a start for training without rotation",
     ("retraining",),

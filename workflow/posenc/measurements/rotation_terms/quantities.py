@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING
 
 from posenc.artifacts.numbers import Facts, Number
 from posenc.artifacts.printing import Fields, Printed, number, quantities
 from posenc.conditions.positions import ROTATION
 from posenc.drawing.exhibit import Exhibit
-from posenc.measurements.rotation_terms.result import RotationByOrder
+
+if TYPE_CHECKING:
+    from posenc.measurements.rotation_terms.result import RotationByOrder
 
 PARTIAL_SUMS = ("mask", "mask_key", "mask_query", "first_order")
 MEANS = ("own", "no_first", "neighbours", "other_heads")
@@ -53,7 +56,7 @@ WORDS = {
     "mask_query": "share of what rotation adds, mask and query",
     "first_order": "share of what rotation adds, all of first order",
 }
-QUANTITIES = quantities(RotationByOrder, PRINTED, explained, NAMES, WORDS)
+QUANTITIES = quantities(__package__, "RotationByOrder", PRINTED, explained, NAMES, WORDS)
 FIGURE = Exhibit(
     "F7 rotation to first order",
     ("rotation_terms",),

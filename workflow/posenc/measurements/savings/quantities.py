@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from posenc.artifacts.numbers import Entry, Facts, NotRun, Number, Quantities
-from posenc.artifacts.printing import number
+from typing import TYPE_CHECKING
+
+from posenc.artifacts.numbers import Entry, Facts, NotRun, Number
+from posenc.artifacts.printing import number, quantities
 from posenc.artifacts.results import Interval
-from posenc.measurements.savings.result import Savings
+
+if TYPE_CHECKING:
+    from posenc.measurements.savings.result import Savings
 
 WAYS = ("intact", "turned", "zero")
 SAVINGS = (
@@ -75,6 +79,4 @@ WORDS = {
     "first": "first layer",
     "last": "last layer",
 }
-QUANTITIES = Quantities(
-    read=lambda measured: savings(Savings.of(measured)), names=SAVINGS, words=WORDS
-)
+QUANTITIES = quantities(__package__, "Savings", {}, savings, names=SAVINGS, words=WORDS)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from posenc.artifacts.numbers import Facts, Number, Quantities
-from posenc.artifacts.printing import number
+from typing import TYPE_CHECKING
+
+from posenc.artifacts.numbers import Facts, Number
+from posenc.artifacts.printing import number, quantities
 from posenc.drawing.exhibit import Exhibit
-from posenc.measurements.scaling.result import ByDimension
+
+if TYPE_CHECKING:
+    from posenc.measurements.scaling.result import ByDimension
 
 
 def scaling(result: ByDimension) -> Facts:
@@ -26,7 +30,7 @@ def scaling(result: ByDimension) -> Facts:
     return facts
 
 
-QUANTITIES = Quantities(read=lambda measured: scaling(ByDimension.of(measured)))
+QUANTITIES = quantities(__package__, "ByDimension", {}, scaling)
 FIGURE = Exhibit(
     "D4 scaling of scores",
     ("scaling",),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from posenc.artifacts.numbers import Facts
 from posenc.artifacts.printing import number, quantities
 from posenc.measurements.probes.quantities import PROBES, WORDS, probes
-from posenc.measurements.scheme_probes.result import SchemeProbes
+
+if TYPE_CHECKING:
+    from posenc.measurements.scheme_probes.result import SchemeProbes
 
 
 def schemes(result: SchemeProbes) -> Facts:
@@ -13,4 +17,5 @@ def schemes(result: SchemeProbes) -> Facts:
     return {**probes(result), "validation_loss": number(result.training.final_validation_loss)}
 
 
-QUANTITIES = quantities(SchemeProbes, {}, schemes, (*PROBES, "validation_loss"), WORDS)
+NAMES = (*PROBES, "validation_loss")
+QUANTITIES = quantities(__package__, "SchemeProbes", {}, schemes, NAMES, WORDS)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from posenc.artifacts.numbers import Facts
 from posenc.artifacts.printing import Printed, number, quantities
 from posenc.drawing.exhibit import Exhibit
-from posenc.measurements.score_parts.result import Decomposition
+
+if TYPE_CHECKING:
+    from posenc.measurements.score_parts.result import Decomposition
 
 SCORES = ("correlation", "content_correlation", "content", "mask", "interaction")
 PLACEBOS = ("placebo_heads", "placebo_layers")
@@ -58,7 +62,7 @@ WORDS = {
     "mask": "share of the scores' variance, mask",
     "interaction": "share of the scores' variance, interaction",
 }
-QUANTITIES = quantities(Decomposition, {}, score_parts, SCORE_PARTS, WORDS)
+QUANTITIES = quantities(__package__, "Decomposition", {}, score_parts, SCORE_PARTS, WORDS)
 FIGURE = Exhibit(
     "F2 how much of position is a mask?",
     ("score_parts",),

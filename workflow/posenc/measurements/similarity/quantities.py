@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from posenc.artifacts.numbers import Facts, NotRun
 from posenc.artifacts.printing import By, Fields, Printed, quantities
-from posenc.measurements.similarity.result import Similarities
+
+if TYPE_CHECKING:
+    from posenc.measurements.similarity.result import Similarities
 
 NO_PAIRS = "no document has two different tokens"
 PRINTED: Fields = {
@@ -47,4 +51,4 @@ def lacking(result: Similarities) -> Facts:
     }
 
 
-QUANTITIES = quantities(Similarities, PRINTED, lacking)
+QUANTITIES = quantities(__package__, "Similarities", PRINTED, lacking)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from posenc.artifacts.numbers import Facts, NotRun, Number, Quantities
-from posenc.artifacts.printing import number
+from posenc.artifacts.numbers import Facts, NotRun, Number
+from posenc.artifacts.printing import number, quantities
 from posenc.drawing.exhibit import Exhibit
-from posenc.measurements.spectra.result import BandPass, PowerSpectra
+
+if TYPE_CHECKING:
+    from posenc.measurements.spectra.result import PowerSpectra
 
 T = TypeVar("T")
 BANDS = ("low", "middle", "high")
@@ -25,6 +27,8 @@ def spectra(result: PowerSpectra) -> Facts:
 
     The second band counts as the middle one; of more than three, the others are in the file alone.
     """
+    from posenc.measurements.spectra.result import BandPass
+
     last = len(result.bands) - 2
     places = dict(zip(BANDS, (0, min(1, last), last), strict=True))
     keys, passed = result.quantities.keys, result.band_pass
@@ -57,9 +61,7 @@ WORDS = {
     "uniform": "distance of the uniform pattern",
     "locked": "largest part of the keys' power that all documents share",
 }
-QUANTITIES = Quantities(
-    read=lambda measured: spectra(PowerSpectra.of(measured)), names=SPECTRA, words=WORDS
-)
+QUANTITIES = quantities(__package__, "PowerSpectra", {}, spectra, names=SPECTRA, words=WORDS)
 FIGURE = Exhibit(
     "C1 columns as signals",
     ("spectra",),

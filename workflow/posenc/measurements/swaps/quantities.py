@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from posenc.artifacts.numbers import NOT_EVALUATED, Facts, NotRun, with_spoken
 from posenc.artifacts.printing import Printed, number, quantities
 from posenc.measurements.induction.quantities import UNDER
-from posenc.measurements.swaps.result import Preferences
+
+if TYPE_CHECKING:
+    from posenc.measurements.swaps.result import Preferences
 
 SPOKEN = (*UNDER, "single_token")
 """Conditions whose swaps documents report."""
@@ -41,4 +45,4 @@ def near_and_far(result: Preferences) -> Facts:
     return facts
 
 
-QUANTITIES = quantities(Preferences, {}, near_and_far, NAMES, WORDS)
+QUANTITIES = quantities(__package__, "Preferences", {}, near_and_far, NAMES, WORDS)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from posenc.artifacts.numbers import NOT_EVALUATED, Facts, NotRun, with_spoken
 from posenc.artifacts.printing import By, Fields, Printed, number, quantities
 from posenc.drawing.exhibit import PAPER, Exhibit
-from posenc.measurements.token_classes.result import Costs
+
+if TYPE_CHECKING:
+    from posenc.measurements.token_classes.result import Costs
 
 PAYING = ("zero", "zero_closed", "placebo_heads", "zero_fitted")
 """Conditions whose costs by class are spoken of."""
@@ -79,7 +83,7 @@ WORDS = {
 NAMES = tuple(
     f"{condition}.{name}.{part}" for condition in PAYING for name in CLASSES for part in OF_CLASSES
 )
-QUANTITIES = quantities(Costs, PRINTED, by_class, NAMES, WORDS)
+QUANTITIES = quantities(__package__, "Costs", PRINTED, by_class, NAMES, WORDS)
 FIGURE = Exhibit(
     "A1 and F1: which tokens pay without positions",
     ("token_classes",),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from posenc.artifacts.numbers import ENDS, Facts, Number
 from posenc.artifacts.printing import Fields, Printed, number, quantities
 from posenc.drawing.exhibit import Exhibit
-from posenc.measurements.unrotated_heads.result import Rotations
+
+if TYPE_CHECKING:
+    from posenc.measurements.unrotated_heads.result import Rotations
 
 HOW = ("strongest", "weakest", "random", "only_strongest", "only_random")
 OF_SETS = {
@@ -57,7 +61,7 @@ WORDS = {
     "above_zero": "heads whose interval is above 0",
     **OF_SETS,
 }
-QUANTITIES = quantities(Rotations, PRINTED, of_heads, NAMES, WORDS)
+QUANTITIES = quantities(__package__, "Rotations", PRINTED, of_heads, NAMES, WORDS)
 FIGURE = Exhibit(
     "F5 where rotation acts",
     ("unrotated_heads",),

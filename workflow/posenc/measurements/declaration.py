@@ -13,6 +13,8 @@ from typing import Any
 from posenc.architectures.needs import Need
 from posenc.config.base import Section
 
+INTACT, WITHOUT = "intact", "zero"
+"""The conditions that what positions are worth is measured between."""
 RUN = ("model", "dataset", "condition")
 """One file per run: for few measurements, because the front ends slow down with every file."""
 CELL = ("model", "dataset")

@@ -16,7 +16,7 @@ from posenc.artifacts.results import Interval, NotMeasured, Result
 from posenc.conditions.learned import LearnedMask, read
 from posenc.conditions.section import Condition
 from posenc.config.base import Name
-from posenc.measurements.declaration import Measurement
+from posenc.measurements.declaration import INTACT, WITHOUT, Measurement
 from posenc.measurements.frame import Config, Output, documented, lacking, not_run, seal
 from posenc.measurements.of_models import (
     CellsJob,
@@ -32,8 +32,6 @@ from posenc.measurements.of_models import (
 from posenc.metrics.recovery import PairedMeans, is_lost, recovered
 from posenc.models.files import model_digests
 from posenc.tokens.tokenized import Tokens
-
-INTACT, WITHOUT = "intact", "zero"
 
 
 class ConditionsJob(CellsJob[P], Generic[P]):

@@ -10,10 +10,10 @@ from typing import Any
 from posenc.architectures.table import VERIFICATION
 from posenc.artifacts.files import read_json, read_sealed
 from posenc.artifacts.places import STUDIES
+from posenc.measurements.declaration import INTACT, WITHOUT
 from posenc.study.declared import place_of
 from posenc.study.params import Params
 
-INTACT, WITHOUT = "intact", "zero"
 ABSENT = "-"
 
 

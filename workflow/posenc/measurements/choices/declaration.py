@@ -11,13 +11,13 @@ from posenc.config.base import Confidence, Documents, Length, Line, Name, Sample
 from posenc.measurements.declaration import (
     CELL,
     DATASETS,
+    INTACT,
     MASKS,
     TOKENIZER,
     TOKENS,
     WEIGHTS,
     Measurement,
 )
-from posenc.measurements.under_conditions import INTACT
 
 FIELD = "{question}"
 

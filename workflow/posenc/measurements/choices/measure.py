@@ -29,6 +29,7 @@ from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import dumped
 from posenc.measurements.choices.declaration import FIELD, MEASUREMENT, Choices
 from posenc.measurements.choices.result import Answering, Chance, Scores
+from posenc.measurements.declaration import INTACT
 from posenc.measurements.frame import Config, Output, bootstrap, not_run, seal
 from posenc.measurements.of_models import (
     DocumentsFolder,
@@ -39,13 +40,7 @@ from posenc.measurements.of_models import (
     WeightsFolder,
     cells,
 )
-from posenc.measurements.under_conditions import (
-    INTACT,
-    ConditionsJob,
-    loaded,
-    losses_shown,
-    recovered_loss,
-)
+from posenc.measurements.under_conditions import ConditionsJob, loaded, losses_shown, recovered_loss
 from posenc.metrics.categories import CategoryMeans, has_categories
 from posenc.metrics.choices import chance, mc1, mc2, others
 from posenc.metrics.recovery import PairedMeans

@@ -39,6 +39,7 @@ from posenc.measurements.conditions.result import (
     SweepPoint,
     SweepPoints,
 )
+from posenc.measurements.declaration import INTACT, WITHOUT
 from posenc.measurements.frame import (
     Config,
     Output,
@@ -68,7 +69,6 @@ if TYPE_CHECKING:
 
 LONG = replace(MEASUREMENT, name="extrapolation", catalogue=("A5",))
 """What the file of long documents is called."""
-INTACT, WITHOUT = "intact", "zero"
 PERMUTATIONS = 2000
 Fields = dict[str, Interval | Adaptation | None]
 """Parts of results that a decoder alone has, by field."""

@@ -20,15 +20,11 @@ from posenc.artifacts.command import run
 from posenc.artifacts.results import Interval, NotMeasured
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition, dumped
+from posenc.measurements.declaration import INTACT
 from posenc.measurements.frame import Resampling, bootstrap, not_run
 from posenc.measurements.induction import result
 from posenc.measurements.induction.declaration import MEASUREMENT, Induction
-from posenc.measurements.under_conditions import (
-    INTACT,
-    ConditionsJob,
-    of_masks,
-    recovered_gain,
-)
+from posenc.measurements.under_conditions import ConditionsJob, of_masks, recovered_gain
 from posenc.metrics.induction import (
     induction_scores,
     previous_scores,

@@ -8,8 +8,7 @@ from pydantic import Field, field_validator
 
 from posenc.architectures.needs import Need
 from posenc.config.base import Confidence, Documents, Length, Name, Samples, Section, Seed
-from posenc.measurements.declaration import CELL, MASKS, TOKENS, WEIGHTS, Measurement
-from posenc.measurements.under_conditions import INTACT
+from posenc.measurements.declaration import CELL, INTACT, MASKS, TOKENS, WEIGHTS, Measurement
 
 
 class JointOrder(Section):

@@ -21,15 +21,11 @@ from posenc.artifacts.command import run
 from posenc.artifacts.results import Interval, NotMeasured
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition, dumped
+from posenc.measurements.declaration import INTACT
 from posenc.measurements.frame import bootstrap, not_run
 from posenc.measurements.joint_order.declaration import MEASUREMENT, JointOrder
 from posenc.measurements.joint_order.result import Distribution, Orders, Pairs, UnderCondition
-from posenc.measurements.under_conditions import (
-    INTACT,
-    ConditionsJob,
-    of_masks,
-    recovered_loss,
-)
+from posenc.measurements.under_conditions import ConditionsJob, of_masks, recovered_loss
 from posenc.metrics.joint_order import likeness, order_of
 from posenc.metrics.recovery import PairedMeans
 from posenc.tokens.tokenized import Tokens

@@ -27,13 +27,14 @@ from posenc.config.optimization import Optimization
 from posenc.measurements.declaration import (
     CELL,
     DATASETS,
+    INTACT,
     MASKS,
     TOKENIZER,
     TOKENS,
     WEIGHTS,
+    WITHOUT,
     Measurement,
 )
-from posenc.measurements.under_conditions import INTACT, WITHOUT
 
 Instants = Annotated[list[FirstSteps], Field(min_length=2)]
 

@@ -28,6 +28,7 @@ from posenc.conditions.learned import LearnedMask
 from posenc.conditions.positions import ROTATION
 from posenc.conditions.section import dumped
 from posenc.config.base import Name
+from posenc.measurements.declaration import INTACT, WITHOUT
 from posenc.measurements.frame import Config, Output, bootstrap, not_run
 from posenc.measurements.of_models import (
     DocumentsFolder,
@@ -43,12 +44,7 @@ from posenc.measurements.of_models import (
 from posenc.measurements.of_trainings import Cell, partial_of, seal_each
 from posenc.measurements.retraining.declaration import MEASUREMENT, Retraining
 from posenc.measurements.retraining.result import LearnedFrom, Point, Retrained, Training, Worth
-from posenc.measurements.under_conditions import (
-    INTACT,
-    WITHOUT,
-    ConditionsJob,
-    learned_masks,
-)
+from posenc.measurements.under_conditions import ConditionsJob, learned_masks
 from posenc.metrics.crossed import CrossedMeans
 from posenc.metrics.retraining import worth
 from posenc.models.files import model_digests

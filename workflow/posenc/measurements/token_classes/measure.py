@@ -19,10 +19,11 @@ from posenc.artifacts.command import run
 from posenc.artifacts.results import Interval, NotMeasured
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import dumped
+from posenc.measurements.declaration import INTACT
 from posenc.measurements.frame import bootstrap, not_run
 from posenc.measurements.token_classes.declaration import MEASUREMENT, TokenClasses
 from posenc.measurements.token_classes.result import Cost, Costs, Factor, TokenClass
-from posenc.measurements.under_conditions import INTACT, ConditionsJob, losses_shown, of_texts
+from posenc.measurements.under_conditions import ConditionsJob, losses_shown, of_texts
 from posenc.metrics.class_effects import ClassSums, Effects, permuted_within
 from posenc.metrics.ngram import KneserNey
 from posenc.metrics.recovery import PairedMeans, is_lost

@@ -45,6 +45,20 @@ def test_what_an_import_reaches_is_there_at_any_depth():
     assert seen <= files and len(seen) > 10
 
 
+def test_types_of_results_are_code_of_what_reads_their_files():
+    """They are imported when a file is read, so no import at the head of a module names them."""
+    types = {
+        path.relative_to(imports.ROOT).as_posix()
+        for kind in ("measurements", "experiments")
+        for path in (imports.PACKAGE / kind).glob("*/result.py")
+        if (path.parent / "quantities.py").exists()
+    }
+    assert len(types) > 35 and types <= set(imports.files("posenc.steps.page"))
+    assert types.isdisjoint(imports.files("posenc.figures.mask_semantics"))
+    words = "workflow/posenc/measurements/similarity/quantities.py"
+    assert words not in imports.files("posenc.measurements.similarity.measure")
+
+
 def test_a_file_beside_the_modules_counts_where_it_is_named():
     of_page = {file for file in imports.files("posenc.steps.page") if not file.endswith(".py")}
     assert f"{TEMPLATES}/page.html.jinja" in of_page and f"{TEMPLATES}/page.ja.json" in of_page

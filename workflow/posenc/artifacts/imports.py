@@ -28,6 +28,8 @@ DISTRIBUTIONS = {"PIL": "pillow", "picard": "python-picard", "sklearn": "scikit-
 _ENDS_AS_COMMAND = re.compile(r'(?m)^if __name__ == "__main__":\n(?:    .*\n|\n)*?    run\(')
 _DISCOVERS = re.compile(r'discovered\("([\w.]+)", "(\w+)"\)')
 """A call of :func:`posenc.artifacts.discovery.discovered`."""
+_HAS_RESULTS = re.compile(r"\bquantities\(\s*__package__")
+"""A call of :func:`posenc.artifacts.printing.quantities`, which reads results of its package."""
 
 
 RUNNER = ROOT / "workflow" / "job.py"
@@ -113,12 +115,16 @@ def _needed_by(module: str) -> frozenset[str]:
 
 def _discovered_by(module: str) -> set[str]:
     """Modules that a module finds by their place."""
-    return {
+    text = _text(_path(module))
+    modules = {
         other
-        for package, file in _DISCOVERS.findall(_text(_path(module)))
+        for package, file in _DISCOVERS.findall(text)
         for other in _graph().modules
         if re.fullmatch(rf"{re.escape(package)}\.\w+\.{file}", other)
     }
+    if _HAS_RESULTS.search(text):
+        modules.add(f"{module.rpartition('.')[0]}.result")
+    return modules
 
 
 @functools.cache

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from posenc.api.loading import Model, from_place, place_of
 from posenc.architectures.needs import Need
 from posenc.architectures.table import KINDS
-from posenc.artifacts.files import read_json, sha256_file
+from posenc.architectures.verification import lines_of
+from posenc.artifacts.files import sha256_file
 from posenc.models.files import CONFIG, GGUF, ModelError, tokenizer_files
-from posenc.models.load import VERIFICATION
 from posenc.models.memory import memory_of
 from posenc.models.references import INDEX, WEIGHTS, weight_files
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
-NEEDS = (Need.LOSS, Need.PATTERNS, Need.REMOVABLE, Need.PACKED, Need.MAPS, Need.NORM_PATH)
-"""What is said about a model beside how its positions come in."""
 
 
 @dataclass(frozen=True)
@@ -115,26 +112,3 @@ def said(model: Model) -> list[str]:
 def looked_at(name: str, revision: str) -> list[str]:
     """What is found out about a folder or a model of the hub, in a few lines."""
     return said(from_place(name, place_of(name, revision), is_kept=True))
-
-
-def lines_of(name: str, record: Mapping[str, Any]) -> list[str]:
-    """What a verification says, in a few lines."""
-    kind = "decoder" if record["is_causal"] else "encoder"
-    sizes = f"{record['n_layers']} layers of {record['n_heads']} heads, d_model {record['d_model']}"
-    positions = {"none": "no positions that are known"}.get(
-        record["position"], f"positions by a {record['position']}"
-    )
-    can = record["can"]
-    holds = [need for need in NEEDS if can.get(need, "") is None]
-    lines = [
-        f"{name}: {record['model_type']}, {kind}, {sizes}, {positions}",
-        f"compared with transformers {record['library']}: {', '.join(holds) or 'nothing'} hold",
-    ]
-    lines += [f"not {need}: {can[need]}" for need in (*NEEDS, Need.TURNS) if can.get(need)]
-    return lines
-
-
-def fetched(name: str) -> list[str] | None:
-    """What was found out about a model when the workflow fetched it; None if it was not."""
-    path = Path("data/models", name, VERIFICATION)
-    return lines_of(name, read_json(path)) if path.is_file() else None

@@ -87,7 +87,7 @@ def _parts(params) -> list[str]:
 
 def _say_models(params) -> None:
     """Print what fetched models were verified to lack."""
-    from posenc.api.describing import fetched
+    from posenc.architectures.verification import fetched
 
     for name in params.study.models:
         for line in (fetched(name) or [])[1:]:
@@ -161,13 +161,15 @@ def models(
     revision: Annotated[str, typer.Option(help="commit, tag or branch of the hub")] = "main",
 ) -> None:
     """Say what was found of models, and what was compared with the library; by default, fetched."""
-    from posenc.api.describing import fetched, looked_at
+    from posenc.architectures.verification import fetched
     from posenc.artifacts.files import ArtifactError
     from posenc.models.files import ModelError
 
     for name in names if names else read_params().study.models:
         lines = fetched(name)
         if lines is None and names:
+            from posenc.api.describing import looked_at
+
             try:
                 lines = looked_at(name, revision)
             except (ModelError, ArtifactError) as error:

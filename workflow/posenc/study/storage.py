@@ -143,9 +143,9 @@ def _weights(model: Model) -> float | None:
         return None
     if place.suffix != GGUF:
         return 0 if load.is_referenced(source, place) else bytes_of(place)
-    from gguf import GGUFReader
+    from posenc.models.gguf_file import opened
 
-    return 4 * sum(math.prod(tensor.shape.tolist()) for tensor in GGUFReader(place).tensors)
+    return 4 * sum(math.prod(tensor.shape.tolist()) for tensor in opened(place).tensors)
 
 
 def _place(model: Model) -> Path | None:

@@ -296,7 +296,7 @@ def takes(module: nn.Module, name: str) -> bool:
     return name in inspect.signature(module.forward).parameters
 
 
-def quiet(module: nn.Module, **options: Any) -> dict[str, Any]:
+def quiet(module: nn.Module, **options: object) -> dict[str, object]:
     """Options of a forward pass that keeps nothing, as far as the module takes them."""
     options = {"use_cache": False, "return_dict": True, **options}
     parameters = inspect.signature(module.forward).parameters

@@ -104,7 +104,7 @@ def _attention(
     return explicit(query, key, value, options, bias).transpose(1, 2).contiguous(), None
 
 
-def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(given: Mapping[str, object]) -> dict[str, object]:
     """What the library's own function takes of a call without sinks."""
     return {name: value for name, value in given.items() if name != "s_aux"}
 

@@ -57,7 +57,7 @@ def config_of(raw: Mapping[str, Any]) -> PretrainedConfig:
 
 def class_of(
     config: PretrainedConfig, raw: Mapping[str, Any]
-) -> tuple[type[PreTrainedModel], dict[str, Any]]:
+) -> tuple[type[PreTrainedModel], dict[str, bool]]:
     """The library's class for a configuration, and its constructor's arguments.
 
     A causal language model has its head, an encoder comes without head and pooler.

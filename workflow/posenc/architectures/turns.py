@@ -22,7 +22,7 @@ from posenc.architectures.position import Rotation, Turned, cosines_sines, rotat
 
 CLOSE = 1e-4
 """Difference of turned queries, relative to the largest, that rounding explains."""
-Given = tuple[tuple, dict[str, Any]]
+Given = tuple[tuple, dict[str, object]]
 Angles = dict[int, tuple[int, str | None, Any]]
 """By the identity of a tensor that a rotary module gave: module, layer type, the same at 0."""
 

@@ -60,7 +60,7 @@ class Verdict(TypedDict):
     positions: int | None
     """Rows of the table of position embeddings."""
     library: str
-    checks: list[dict[str, Any]]
+    checks: list[dict[str, str | float | None]]
     can: dict[str, str | None]
     """By what measurements need, why it lacks it; None where it does not."""
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import io
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from posenc.artifacts.files import atomic_file
 
 FILE = "checkpoint.pt"
+
+State: TypeAlias = Mapping[str, Any]
+"""Of a training: its ``step``, and what it goes on from, by names of its own."""
 
 
 def to_stderr(line: str) -> None:
@@ -35,8 +38,8 @@ class Checkpoint:
     def __init__(self, path: Path, identity: str, say: Callable[[str], None] = to_stderr) -> None:
         self.path, self._identity, self._say = path, identity, say
 
-    def save(self, state: dict[str, Any]) -> None:
-        """Keep a state that has its ``step``, atomically; the one before is replaced."""
+    def save(self, state: State) -> None:
+        """Keep a state, atomically; the one before is replaced."""
         import torch
 
         content = io.BytesIO()
@@ -45,7 +48,7 @@ class Checkpoint:
         with atomic_file(self.path) as temporary:
             temporary.write_bytes(hashlib.sha256(content.getvalue()).digest() + content.getvalue())
 
-    def load(self) -> dict[str, Any] | None:
+    def load(self) -> State | None:
         """The state that was kept, on the CPU; None where there is none, or another's."""
         import torch
 

@@ -14,7 +14,10 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
+
+JsonObject: TypeAlias = dict[str, Any]
+"""Content of a file that is open: what a user, a model hub or a program of others has written."""
 
 T = TypeVar("T")
 

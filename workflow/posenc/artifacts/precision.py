@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,6 +45,10 @@ class Precision(LossError):
     one_minus_cosine: NotRequired[list[float]]
     cosine_difference: NotRequired[list[float]]
     """[n_layers + 1]: difference of the mean cosine with the intact states, without its sign."""
+
+
+PrecisionFields: TypeAlias = dict[str, str | int | float | list[float]]
+"""A :class:`Precision` as results hold it, with the keys that it has."""
 
 
 def is_narrow(kind: object) -> bool:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from collections.abc import Mapping
+from typing import Any, TypeAlias, TypedDict
 
 from posenc.artifacts import imports
 from posenc.artifacts.files import sha256_json
+
+Inputs: TypeAlias = Mapping[str, str | Mapping[str, str] | None]
+"""Checksums of what was read, by name; None of what a model does not have."""
 
 
 class Provenance(TypedDict):
     """What a result was made from."""
 
-    parameters: dict[str, Any]
+    parameters: Mapping[str, Any]
     """Of its section in params.yaml."""
-    inputs: dict[str, Any]
-    """Checksums of what was read, by name."""
+    inputs: Inputs
     versions: dict[str, str]
     """Of packages."""
     code: str

@@ -8,7 +8,7 @@ measures nothing again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -19,6 +19,9 @@ ENVELOPE = (
     "file", "subject", "kind", "matrix",
 )  # fmt: skip
 """What a measured file says beside its result, and the file that it was read from."""
+
+Spec: TypeAlias = dict[str, Any]
+"""A condition, written out as in params.yaml."""
 
 
 class Part(BaseModel):
@@ -128,6 +131,6 @@ class NotMeasured(Part):
     tokens: int = 0
     confidence: float | None = None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, str | int | float]:
         """What a file holds of it."""
         return self.model_dump(exclude_none=True)

@@ -31,7 +31,7 @@ def write_table(table: pa.Table, path: Path, metadata: Mapping[str, Any]) -> Non
         seal_parquet(temporary)
 
 
-def read_table(path: Path, columns: list[str] | None = None) -> tuple[pa.Table, dict[str, Any]]:
+def read_table(path: Path, columns: list[str] | None = None) -> tuple[pa.Table, Mapping[str, Any]]:
     """Read a Parquet file written by :func:`write_table`, verified by its own checksum.
 
     Raises

@@ -176,7 +176,7 @@ def write(path: Path, mask: LearnedMask, facts: Mapping[str, Any]) -> None:
     )
 
 
-def read(path: Path) -> tuple[LearnedMask, dict[str, Any]]:
+def read(path: Path) -> tuple[LearnedMask, Mapping[str, Any]]:
     """Read a mask and what its file says of it.
 
     Raises

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, TypedDict
 
 from pydantic import Field, model_validator
 
@@ -33,6 +33,13 @@ class Trials(Section):
         return self
 
 
+class ExperimentFacts(TypedDict):
+    """What documents say of an experiment, by attributes of :class:`Experiment`."""
+
+    of: list[str]
+    subjects: str
+
+
 @dataclass(frozen=True)
 class Experiment:
     """One kind of experiment.
@@ -57,6 +64,6 @@ class Experiment:
     on_gpu: bool = False
     subjects: str = "finetuned"
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> ExperimentFacts:
         """What documents say of it."""
         return {"of": list(self.of), "subjects": self.subjects}

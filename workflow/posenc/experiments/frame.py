@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, TypedDict, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
 
 import typer
 from pydantic import BaseModel
@@ -40,6 +40,27 @@ Report = Callable[[int, float], None]
 """Is told of each step that is done, and of its loss."""
 Work = Callable[[Checkpoint, Report], Mapping[str, Any]]
 """From a checkpoint, and what is told of each step and its loss, to the results of one trial."""
+
+
+Trial: TypeAlias = Mapping[str, Any]
+"""A ``variant``, and beside it its results, of which each experiment has its own."""
+
+
+class Head(TypedDict):
+    """Which trials a file holds."""
+
+    schema: int
+    experiment: str
+    run: dict[str, str]
+    """What they are about beside the seed: ``{"model": "minilm"}``."""
+    seed: int
+
+
+class SeedFile(Head):
+    """What the file of a seed holds."""
+
+    trials: list[Trial]
+    provenance: Provenance
 
 
 class Training(TypedDict):
@@ -88,7 +109,7 @@ class Job(Section, Generic[P]):
         """What the trials are about beside the seed: ``{"model": "minilm"}``."""
         return {}
 
-    def recorded(self) -> dict[str, Any]:
+    def recorded(self) -> Mapping[str, Any]:
         """What the provenance of the trials says of it."""
         return self.parameters.model_dump()
 
@@ -106,7 +127,7 @@ class LabelledJob(Job[P], Generic[P]):
     def run(self, files: Files) -> dict[str, str]:
         return {"dataset": self.recorded()["dataset"]}
 
-    def recorded(self) -> dict[str, Any]:
+    def recorded(self) -> Mapping[str, Any]:
         # Of the data set's evaluation, trials read its split alone.
         return {**super().recorded(), "test_split": self.evaluation.split}
 
@@ -141,12 +162,14 @@ class Trials:
         provenance: Provenance,
     ) -> None:
         self._output, self.partial, self.seed = output, partial, seed
-        self._head = {"schema": SCHEMA, "experiment": experiment, "run": run, "seed": seed}
+        self._head: Head = {
+            "schema": SCHEMA, "experiment": experiment, "run": run, "seed": seed,
+        }  # fmt: skip
         self._provenance = provenance
-        self._done: list[dict[str, Any]] = self._read(partial / DONE)
+        self._done: list[Trial] = self._read(partial / DONE)
         if self._done:
             print(f"going on after {len(self._done)} trials that are done", file=sys.stderr)
-        self._trials: list[dict[str, Any]] = []
+        self._trials: list[Trial] = []
 
     @property
     def current(self) -> bool:
@@ -162,7 +185,7 @@ class Trials:
 
     def measure(
         self, variant: Mapping[str, Any], steps: int, work: Work, again: bool = False
-    ) -> dict[str, Any]:
+    ) -> Trial:
         """Do one trial, unless it is done; return its variant and results.
 
         Parameters
@@ -198,10 +221,10 @@ class Trials:
         write_sealed(self._output, self._content(self._trials))
         shutil.rmtree(self.partial, ignore_errors=True)
 
-    def _content(self, trials: list[dict[str, Any]]) -> dict[str, Any]:
+    def _content(self, trials: list[Trial]) -> SeedFile:
         return {**self._head, "trials": trials, "provenance": self._provenance}
 
-    def _read(self, path: Path) -> list[dict[str, Any]]:
+    def _read(self, path: Path) -> list[Trial]:
         content = if_whole(path, read_sealed) or {}
         same = all(content.get(key) == value for key, value in self._head.items())
         return content["trials"] if same and content["provenance"] == self._provenance else []

@@ -11,14 +11,12 @@ import typer
 from posenc.artifacts.command import read_section
 from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file, write_sealed
 from posenc.artifacts.provenance import Provenance, code_digest, versions
-from posenc.artifacts.results import Result
 from posenc.config.base import Confidence, Section
+from posenc.experiments.frame import SeedFile, Trial
+from posenc.experiments.results import OfSeeds
 from posenc.metrics.seeds import Bounds, SeedMean, over_seeds
 
 SCHEMA = 1
-
-Trial = dict[str, Any]
-"""A variant and its results, as the file of a seed holds them."""
 
 
 class Summary(Section):
@@ -30,7 +28,7 @@ class Summary(Section):
     confidence: Confidence
 
 
-def by_variant(files: list[dict[str, Any]]) -> list[list[Trial]]:
+def by_variant(files: list[SeedFile]) -> list[list[Trial]]:
     """The trials of each variant, [variants][seeds]; every seed has them in the same order."""
     return [list(trials) for trials in zip(*(file["trials"] for file in files), strict=True)]
 
@@ -45,7 +43,7 @@ def over(
 def summary_command(
     experiment: str,
     catalogue: list[str],
-    summarise: Callable[[list[dict[str, Any]], float], Result | dict[str, Any]],
+    summarise: Callable[[list[SeedFile], float], OfSeeds],
 ) -> Callable[..., None]:
     """Make the command line of an experiment's measurement.
 
@@ -71,7 +69,7 @@ def summary_command(
         output: Annotated[Path, typer.Option(help="the measurement")],
     ) -> None:
         job = read_section(config, Summary)
-        files = [read_sealed(path) for path in trials]
+        files: list[Any] = [read_sealed(path) for path in trials]
         trial_seeds = [file["seed"] for file in files]
         if trial_seeds != job.seeds:
             raise ArtifactError(
@@ -96,7 +94,7 @@ def summary_command(
                 "name": job.name,
                 "seeds": job.seeds,
                 "confidence": job.confidence,
-                **(summary if isinstance(summary, dict) else summary.as_json()),
+                **summary.as_json(),
                 "provenance": {
                     "parameters": provenance["parameters"],
                     "inputs": {**provenance["inputs"], **seeds},

@@ -8,7 +8,7 @@ declarations.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 from posenc.architectures.needs import Need
 from posenc.config.base import Section
@@ -34,6 +34,18 @@ TOKENIZER = "tokenizer"
 """The model's, for texts that a measurement itself makes of documents."""
 MATRICES = "matrices"
 """Tables of positions that belong to no model, measured beside models."""
+
+
+class MeasurementFacts(TypedDict):
+    """What documents say about a measurement, by attributes of :class:`Measurement`."""
+
+    of: list[str]
+    subjects: str
+    of_matrices: bool
+    """Whether it covers matrices, too."""
+    by_condition: bool
+    """Whether there are results for each condition."""
+    catalogue: list[str]
 
 
 @dataclass(frozen=True)
@@ -100,7 +112,7 @@ class Measurement:
         """Whether one file holds the runs of all conditions."""
         return self.keeps_runs and self.of == CELL
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> MeasurementFacts:
         """What documents say about it."""
         return {
             "of": list(self.of),

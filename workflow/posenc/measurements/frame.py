@@ -6,10 +6,10 @@ Measurements of a model's weights and tokens have more in common: ``of_models``.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypedDict, TypeVar
+from typing import Annotated, Any, Generic, TypeAlias, TypedDict, TypeVar
 
 import typer
 from pydantic import BaseModel
@@ -24,13 +24,15 @@ from posenc.artifacts.files import (
     sha256_file,
     write_sealed,
 )
-from posenc.artifacts.provenance import Provenance, code_digest, versions
+from posenc.artifacts.provenance import Inputs, Provenance, code_digest, versions
 from posenc.artifacts.results import NotMeasured, Result
 from posenc.config.base import Name, Section
 from posenc.measurements.declaration import Measurement
 from posenc.store.activations import INDEX, ActivationStore, check_pair
 
 P = TypeVar("P", bound=BaseModel)
+Run: TypeAlias = Mapping[str, Any]
+"""What a file holds of one run: ``ENVELOPE`` of :mod:`posenc.artifacts.results`, and a result."""
 
 Config = Annotated[Path, typer.Option(help="its part of params.yaml, a file in data/config")]
 Stores = Annotated[Path, typer.Option(help="folder of the model's stores of activations")]
@@ -148,9 +150,7 @@ def documented(main: Callable[..., None], measure: Callable[..., Any]) -> Callab
     return main
 
 
-def result(
-    declared: Measurement, run: dict[str, str], measured: Result | NotMeasured
-) -> dict[str, Any]:
+def result(declared: Measurement, run: dict[str, str], measured: Result | NotMeasured) -> Run:
     """What a file holds of one run, without its provenance.
 
     Parameters
@@ -169,7 +169,7 @@ def result(
         "run": run,
         "status": "measured",
         "reason": None,
-        **(measured if isinstance(measured, dict) else measured.as_json()),
+        **measured.as_json(),
     }
 
 
@@ -205,7 +205,7 @@ def lacking(declared: Measurement, weights: Path) -> str | None:
     return next((reason for reason in reasons if reason is not None), None)
 
 
-def provenance(declared: Measurement, parameters: BaseModel, inputs: dict[str, Any]) -> Provenance:
+def provenance(declared: Measurement, parameters: BaseModel, inputs: Inputs) -> Provenance:
     """What a result was made from, with ``inputs`` as checksums by name."""
     return {
         "parameters": parameters.model_dump(),
@@ -221,7 +221,7 @@ def seal(
     run: dict[str, str],
     measured: Result | NotMeasured,
     parameters: BaseModel,
-    inputs: dict[str, Any],
+    inputs: Inputs,
 ) -> None:
     """Write the :func:`result` of one run with its :func:`provenance`."""
     made_by = provenance(declared, parameters, inputs)
@@ -284,7 +284,7 @@ class Kept:
         """Where the measurement of a run is."""
         return f"{self._file}:{condition}" if self._bundled else str(self._path(condition))
 
-    def current(self, condition: str, provenance: Provenance) -> dict[str, Any] | None:
+    def current(self, condition: str, provenance: Provenance) -> Run | None:
         """The measurement of a run, if it is there, undamaged, and made from the same inputs."""
         runs = [run for run in self._found if run["run"]["condition"] == condition]
         if not self._bundled:
@@ -292,7 +292,7 @@ class Kept:
         same = [run for run in runs if run.get("provenance") == provenance]
         return same[0] if same else None
 
-    def write(self, condition: str, runs: list[dict[str, Any]]) -> None:
+    def write(self, condition: str, runs: list[Run]) -> None:
         """Save the last run that was measured, so that a killed job resumes after it."""
         if not self._bundled:
             write_sealed(self._path(condition), runs[-1])
@@ -301,7 +301,7 @@ class Kept:
         others = [run for run in self._found if run["run"]["condition"] not in done]
         self._seal([*runs, *others])
 
-    def finish(self, runs: list[dict[str, Any]]) -> None:
+    def finish(self, runs: list[Run]) -> None:
         """Remove from the file the runs that the study no longer has."""
         if self._bundled and self._read(self._file).get("runs") != runs:
             self._seal(runs)
@@ -309,14 +309,14 @@ class Kept:
     def _path(self, condition: str) -> Path:
         return self._folder / f"{condition}.json"
 
-    def _seal(self, runs: list[dict[str, Any]]) -> None:
+    def _seal(self, runs: list[Run]) -> None:
         names = {key: runs[0]["run"][key] for key in ("model", "dataset")}
         write_sealed(
             self._file, {"measurement": runs[0]["measurement"], "run": names, "runs": runs}
         )
 
     @staticmethod
-    def _read(path: Path) -> dict[str, Any]:
+    def _read(path: Path) -> Mapping[str, Any]:
         try:
             return read_sealed(path) if path.exists() else {}
         except ArtifactError as error:

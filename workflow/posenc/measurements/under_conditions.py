@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from posenc.artifacts.command import read_section
 from posenc.artifacts.files import read_sealed
+from posenc.artifacts.provenance import Inputs
 from posenc.artifacts.results import Interval, NotMeasured, Result
 from posenc.conditions.learned import LearnedMask, read
 from posenc.conditions.section import Condition
@@ -58,7 +59,7 @@ class Loaded(NamedTuple):
     reason: str | None
     network: Any
     learned: dict[str, LearnedMask]
-    inputs: dict[str, Any]
+    inputs: Inputs
 
 
 def learned_masks(

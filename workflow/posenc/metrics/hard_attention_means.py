@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +21,7 @@ from posenc.metrics.hard_attention import (
 )
 from posenc.metrics.moments import sums_by_group
 
-Row = dict[str, Any]
+Row = dict[str, ArrayLike]
 """What was found of a query: numbers and arrays by name, [baselines] or [samples, baselines]."""
 Columns = dict[str, NDArray[np.float64]]
 """What was found of each query: float64 [queries, ...] by name."""
@@ -77,8 +77,8 @@ def of_query(
         Where keys are drawn from.
     """
     pattern, values = np.asarray(pattern, np.float64), np.asarray(values, np.float64)
-    exact = exactly(pattern, values, target)
-    objective, b = log_likelihood(values, target), exact["value"]  # [keys], [baselines]
+    exact, drawn = exactly(pattern, values, target), settings.repeats * settings.samples[-1]
+    objective, b = log_likelihood(values, target), np.asarray(exact["value"])  # [keys], [baselines]
     simulated = [
         simulate(pattern, objective, b, samples, settings.repeats, generator)
         for samples in settings.samples
@@ -87,7 +87,7 @@ def of_query(
     return {
         **exact,
         "distance": np.square(mean - pattern @ values).sum(),
-        "expected_distance": exact["spread"] / (settings.repeats * settings.samples[-1]),
+        "expected_distance": np.asarray(exact["spread"]) / drawn,
         "simulated": np.array([estimate.variance for estimate in simulated]),
         "error": np.array([estimate.error for estimate in simulated]),
         "along": np.array([estimate.along for estimate in simulated]),

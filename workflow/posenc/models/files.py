@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from posenc.architectures.needs import ArchitectureError
 from posenc.architectures.table import AFTER_PADDING, types_of
-from posenc.artifacts.files import ArtifactError, sha256_file, verify
+from posenc.artifacts.files import ArtifactError, JsonObject, sha256_file, verify
 from posenc.models.json_files import is_made_here, read_mapping
 from posenc.models.references import WEIGHTS, weight_files, weight_paths
 from posenc.models.refusals import CONFIG, MOST_LAYERS, not_a_configuration
@@ -86,7 +86,7 @@ def check_digests(
         )
 
 
-def read_config(folder: Path) -> dict[str, Any]:
+def read_config(folder: Path) -> JsonObject:
     """The mapping in a folder's ``config.json``.
 
     Raises
@@ -173,7 +173,7 @@ def is_finite(tensor: Any) -> bool:
 
 def library_class(
     folder: Path, family: str | None = None
-) -> tuple[PretrainedConfig, type[PreTrainedModel], dict[str, Any]]:
+) -> tuple[PretrainedConfig, type[PreTrainedModel], dict[str, bool]]:
     """A folder's configuration, the library's class of it, and arguments of its constructor.
 
     Raises

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc.artifacts.files import ArtifactError, write_json
+from posenc.artifacts.files import ArtifactError, JsonObject, write_json
 from posenc.models import gguf_library
 from posenc.models.files import CONFIG, OPTIONS, TOKENIZER
 from posenc.models.gguf_file import File, shortest
@@ -99,7 +99,7 @@ def convert(path: Path, folder: Path) -> None:
     write_json(folder / OPTIONS, {"tokenizer_class": "TokenizersBackend"})
 
 
-def configuration(file: File) -> dict[str, Any]:
+def configuration(file: File) -> JsonObject:
     """The library's configuration of a Llama.
 
     Raises
@@ -155,7 +155,7 @@ def configuration(file: File) -> dict[str, Any]:
     }
 
 
-def _scaled(file: File, scaling: str) -> dict[str, Any]:
+def _scaled(file: File, scaling: str) -> dict[str, str | float]:
     """How a file scales its rotation: by a factor, unless it says that it does not.
 
     A factor without a kind is a linear one (``llama_model_loader`` of llama.cpp); the older key of
@@ -168,7 +168,7 @@ def _scaled(file: File, scaling: str) -> dict[str, Any]:
     return {"rope_type": "linear", "factor": shortest(factor)}
 
 
-def tensors_of(file: File, config: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
+def tensors_of(file: File, config: JsonObject) -> dict[str, NDArray[np.float32]]:
     """All tensors by the library's names, dequantised to float32.
 
     Raises

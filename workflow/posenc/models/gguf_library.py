@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from posenc.architectures.classes import class_of, config_of
 from posenc.architectures.needs import ArchitectureError
-from posenc.artifacts.files import ArtifactError
+from posenc.artifacts.files import ArtifactError, JsonObject
 from posenc.models.gguf_file import File, shortest
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _UNIGRAM = "llama"
 """What files call a SentencePiece vocabulary."""
 
 
-def configuration(file: File) -> dict[str, Any]:
+def configuration(file: File) -> JsonObject:
     """The library's configuration of a file.
 
     Raises
@@ -105,7 +105,7 @@ def configuration(file: File) -> dict[str, Any]:
     return {**config, "model_type": kind, "dtype": "float32"}
 
 
-def _converted(file: File, **options: Any) -> dict[str, Any]:
+def _converted(file: File, **options: object) -> JsonObject:
     """What the library makes of a file.
 
     Raises
@@ -155,7 +155,7 @@ def _understood(
     }  # fmt: skip
 
 
-def tensors_of(file: File, config: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
+def tensors_of(file: File, config: JsonObject) -> dict[str, NDArray[np.float32]]:
     """All tensors by the library's names, dequantised to float32.
 
     Raises

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
-from posenc.artifacts.files import CHECKSUMS, ArtifactError
+from posenc.artifacts.files import CHECKSUMS, ArtifactError, JsonObject
 
 BYTE_ORDER_MARK = "\ufeff"
 _FLOATS = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
@@ -22,7 +21,7 @@ def way_out(path: Path) -> str:
     return "delete it and rerun" if is_made_here(path) else "download it again"
 
 
-def read_mapping(path: Path, meant: str = "a mapping") -> dict[str, Any]:
+def read_mapping(path: Path, meant: str = "a mapping") -> JsonObject:
     """The mapping in a JSON file, with the numbers that the library writes as objects.
 
     Parameters
@@ -52,7 +51,7 @@ def read_mapping(path: Path, meant: str = "a mapping") -> dict[str, Any]:
     return value
 
 
-def _decoded(value: dict[str, Any]) -> Any:
+def _decoded(value: JsonObject) -> JsonObject | float:
     """An infinity, or no number, where an object is what the library writes in its place."""
     tag = value.get("__float__")
     return _FLOATS.get(tag, value) if len(value) == 1 and isinstance(tag, str) else value

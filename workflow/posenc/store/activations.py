@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
 
@@ -38,9 +38,9 @@ class Identity(TypedDict):
 
     inputs: dict[str, str]
     """Checksums of tokens and model, by name."""
-    condition: dict[str, Any]
+    condition: Mapping[str, Any]
     """The condition, written out."""
-    parameters: dict[str, Any]
+    parameters: Mapping[str, str | int | list[str]]
     """The section ``activations`` of params.yaml."""
     versions: dict[str, str]
     """Of packages."""

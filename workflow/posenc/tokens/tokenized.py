@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
@@ -24,7 +25,7 @@ class Metadata(TypedDict):
     """Documents are cut to so many."""
     bos: bool
     """Whether they begin with the end-of-text token."""
-    evaluation: dict[str, Any]
+    evaluation: Mapping[str, Any]
     """Which documents they are: split, number, seed."""
     inputs: dict[str, str]
     """Checksums of tokenizer and documents."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,8 +21,9 @@ from posenc.experiments.downstream.result import (
     Shuffling,
 )
 from posenc.experiments.downstream.section import BAG_OF_WORDS, NO_ORDER
+from posenc.experiments.frame import SeedFile, Trial
 from posenc.experiments.results import OverSeeds
-from posenc.experiments.summary import Trial, by_variant, summary_command
+from posenc.experiments.summary import by_variant, summary_command
 from posenc.metrics.downstream import chance_test
 from posenc.metrics.order_sensitivity import order_sensitivity
 from posenc.metrics.seeds import SHARE, difference_over_seeds, over_seeds
@@ -36,7 +35,7 @@ CONTROL = "word_swap"
 KEYS = ("task", "method", "positions")
 
 
-def summarise(files: list[dict[str, Any]], confidence: float) -> Downstream:
+def summarise(files: list[SeedFile], confidence: float) -> Downstream:
     """Accuracies, gains from positions, the control's test, and sensitivity to order.
 
     Parameters

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from posenc.artifacts.command import run
+from posenc.experiments.frame import SeedFile, Trial
 from posenc.experiments.memory_networks.result import (
     Cell,
     Difference,
@@ -18,7 +18,7 @@ from posenc.experiments.memory_networks.result import (
 )
 from posenc.experiments.memory_networks.stories import guess_levels
 from posenc.experiments.results import OverSeeds
-from posenc.experiments.summary import Trial, by_variant, summary_command
+from posenc.experiments.summary import by_variant, summary_command
 from posenc.metrics.seeds import SHARE, difference_over_seeds, over_seeds
 from posenc.metrics.stories import guess_test
 
@@ -33,7 +33,7 @@ PUBLISHED = Published(
 """Not of these tasks, so only the order of magnitude compares."""
 
 
-def summarise(files: list[dict[str, Any]], confidence: float) -> MemoryNetworks:
+def summarise(files: list[SeedFile], confidence: float) -> MemoryNetworks:
     """Errors over seeds, guess levels, paired differences, and tests against guessing.
 
     Parameters
@@ -69,7 +69,7 @@ def best_attempts(trials: list[Trial]) -> list[Trial]:
     for trial in trials:
         variant = {key: value for key, value in trial["variant"].items() if key != "attempt"}
         by_place.setdefault(str(variant), []).append({**trial, "variant": variant})
-    chosen = []
+    chosen: list[Trial] = []
     for attempts in by_place.values():
         best = min(attempts, key=lambda attempt: attempt["validation_error"])
         chosen.append({**best, "attempts": len(attempts)})

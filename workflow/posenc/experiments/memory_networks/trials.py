@@ -8,7 +8,7 @@ take the one of the lowest training error.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 from posenc.artifacts.checkpoints import Checkpoint
 from posenc.artifacts.command import run
 from posenc.config.optimization import Optimization
-from posenc.experiments.frame import Files, Job, Report, Trials, Work, trials_command
+from posenc.experiments.frame import (
+    Files,
+    Job,
+    Report,
+    Training,
+    Trials,
+    Work,
+    trials_command,
+)
 from posenc.experiments.memory_networks.section import MemoryNetworksTraining
 from posenc.experiments.memory_networks.stories import VOCABULARY, Stories, generate
 
@@ -32,6 +40,47 @@ PASSES = 2
 """Of the dynamic memory network: as many as the longest chain of facts."""
 
 
+class Variant(TypedDict):
+    """A network on a task; None where it has no hops or no choice of positions."""
+
+    task: str
+    network: str
+    hops: int | None
+    positions: bool | None
+    attempt: NotRequired[int]
+    """Of several initial weights; the first where it is left out."""
+
+
+class Errors(TypedDict):
+    """Shares of wrong answers."""
+
+    error: float
+    """On test stories."""
+    validation_error: float
+    training_error: float
+
+
+class Tested(Errors):
+    """Errors of a network, and what it looks at in the test stories."""
+
+    facts_found: list[float] | None
+    """Share of stories in which a hop looks most at a supporting sentence [hops]; None without a
+    memory."""
+    facts_in_order: list[float] | None
+    """The same of the supporting sentence of its turn [facts]."""
+    pattern_deviation: float | None
+    """Largest difference of a sum of attention weights from one; None where hops have no attention
+    pattern."""
+
+
+class OfNetwork(Tested):
+    """A trial of a network on a task."""
+
+    parameters: int
+    training: Training | None
+    """None where nothing is trained."""
+
+
 def measure(job: Job[MemoryNetworksTraining], files: Files, trials: Trials) -> None:
     """Train all networks on all tasks with one seed."""
     parameters = job.parameters
@@ -40,14 +89,14 @@ def measure(job: Job[MemoryNetworksTraining], files: Files, trials: Trials) -> N
         for variant in variants(task, parameters.hops):
             steps = optimization_of(variant, parameters).steps
             for attempt in range(parameters.attempts if variant["network"] == "dynamic" else 1):
-                of = {**variant, "attempt": attempt} if attempt else variant
+                of: Variant = {**variant, "attempt": attempt} if attempt else variant
                 result = trials.measure(of, steps, work(of, splits, parameters, trials.seed))
                 if result["validation_error"] <= PASSED:
                     break
 
 
-def variants(task: str, hops: list[int]) -> Iterator[dict[str, Any]]:
-    """What is compared on a task; None where a network has no hops or no choice of positions."""
+def variants(task: str, hops: list[int]) -> Iterator[Variant]:
+    """What is compared on a task."""
     yield {"task": task, "network": "majority", "hops": None, "positions": None}
     yield {"task": task, "network": "bag_of_words", "hops": None, "positions": None}
     for positions in (False, True):
@@ -58,7 +107,7 @@ def variants(task: str, hops: list[int]) -> Iterator[dict[str, Any]]:
     yield {"task": task, "network": "dynamic", "hops": PASSES, "positions": None}
 
 
-def optimization_of(variant: dict[str, Any], parameters: MemoryNetworksTraining) -> Optimization:
+def optimization_of(variant: Variant, parameters: MemoryNetworksTraining) -> Optimization:
     """How a variant is trained."""
     return parameters.dynamic if variant["network"] == "dynamic" else parameters.optimization
 
@@ -79,14 +128,14 @@ def draw_splits(task: str, parameters: MemoryNetworksTraining, seed: int) -> dic
 
 
 def work(
-    variant: dict[str, Any],
+    variant: Variant,
     splits: dict[str, Stories],
     parameters: MemoryNetworksTraining,
     seed: int,
 ) -> Work:
     """What trains and tests one variant."""
 
-    def trial(checkpoint: Checkpoint, report: Report) -> dict[str, Any]:
+    def trial(checkpoint: Checkpoint, report: Report) -> OfNetwork:
         if variant["network"] == "majority":
             return majority(splits)
         from posenc.experiments.fitting import fit
@@ -112,7 +161,7 @@ def work(
     return trial
 
 
-def majority(splits: dict[str, Stories]) -> dict[str, Any]:
+def majority(splits: dict[str, Stories]) -> OfNetwork:
     """Results of always giving the most frequent answer of the training stories."""
     answer = np.bincount(splits["training"].answers).argmax()
     return {
@@ -128,7 +177,7 @@ def majority(splits: dict[str, Stories]) -> dict[str, Any]:
 
 
 def build(
-    variant: dict[str, Any], stories: Stories, parameters: MemoryNetworksTraining, seed: int
+    variant: Variant, stories: Stories, parameters: MemoryNetworksTraining, seed: int
 ) -> nn.Module:
     """A freshly initialised network, determined by the seed and the attempt."""
     import torch
@@ -146,9 +195,10 @@ def build(
     if name == "bag_of_words":
         return networks.BagOfWords(sizes, width)
     if name == "strongly_supervised":
-        return networks.StronglySupervised(sizes, width, stories.facts.shape[1], positions)
+        return networks.StronglySupervised(sizes, width, stories.facts.shape[1], bool(positions))
+    assert hops is not None
     if name == "end_to_end":
-        return networks.EndToEnd(sizes, width, hops, positions, parameters.linear_steps)
+        return networks.EndToEnd(sizes, width, hops, bool(positions), parameters.linear_steps)
     return networks.Dynamic(sizes, width, hops)
 
 
@@ -160,18 +210,8 @@ def as_tensors(stories: Stories) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return tuple(torch.from_numpy(array) for array in arrays)
 
 
-def tested(network: nn.Module, splits: dict[str, Stories]) -> dict[str, Any]:
-    """Errors of a network, and what it looks at in the test stories.
-
-    Returns
-    -------
-    dict
-        ``error``, ``validation_error``: share of wrong answers. ``facts_found``: for each hop the
-        share of test stories in which it looks most at a supporting sentence, and
-        ``facts_in_order`` at that of its turn, as it is supervised; None without a memory.
-        ``pattern_deviation``: the largest difference of a sum of attention weights from
-        one; None where hops have no attention pattern.
-    """
+def tested(network: nn.Module, splits: dict[str, Stories]) -> Tested:
+    """Test a network on the stories of all splits."""
     import torch
 
     from posenc.experiments.memory_networks.network import EndToEnd, turn_facts
@@ -200,7 +240,7 @@ def tested(network: nn.Module, splits: dict[str, Stories]) -> dict[str, Any]:
 def _errors(
     answers: dict[str, NDArray[np.int64]],  # [stories] each
     splits: dict[str, Stories],
-) -> dict[str, Any]:
+) -> Errors:
     wrong = {name: float(np.mean(given != splits[name].answers)) for name, given in answers.items()}
     return {
         "error": wrong["test"],

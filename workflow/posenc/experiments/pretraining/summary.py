@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from posenc.artifacts.command import run
+from posenc.experiments.frame import SeedFile, Trial
 from posenc.experiments.pretraining.result import (
     Ablation,
     Cell,
@@ -19,7 +19,7 @@ from posenc.experiments.pretraining.result import (
     Transfer,
 )
 from posenc.experiments.results import OverSeeds
-from posenc.experiments.summary import Trial, by_variant, over, summary_command
+from posenc.experiments.summary import by_variant, over, summary_command
 from posenc.metrics.parameter_matching import relative_difference
 from posenc.metrics.seeds import SHARE, difference_over_seeds, over_seeds
 
@@ -38,7 +38,7 @@ CHANCE = 0.5
 """Expected accuracy without learning: there are as many documents of each of two labels."""
 
 
-def summarise(files: list[dict[str, Any]], confidence: float) -> Ablation:
+def summarise(files: list[SeedFile], confidence: float) -> Ablation:
     """Accuracy by cell, effect of each factor paired by seed, layers transferred.
 
     Parameters

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
@@ -32,6 +32,7 @@ from posenc.models.devices import device_for
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+    from torch import Tensor
 
     from posenc.experiments.pretraining.network import LanguageModel, Sizes
 
@@ -266,7 +267,7 @@ class Experiment:
         self,
         architecture: str,
         auxiliary_weight: float,
-        weights: dict[str, Any] | None,
+        weights: Mapping[str, Tensor] | None,
         layers: int | None,
         checkpoint: Checkpoint,
         report: Report,

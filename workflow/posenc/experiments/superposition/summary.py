@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from posenc.artifacts.command import run
+from posenc.experiments.frame import SeedFile, Trial
 from posenc.experiments.results import OverSeeds
-from posenc.experiments.summary import Trial, by_variant, summary_command
+from posenc.experiments.summary import by_variant, summary_command
 from posenc.experiments.superposition.result import (
     Chance,
     Classifier,
@@ -24,7 +25,7 @@ from posenc.metrics.seeds import SHARE, Bounds, difference_over_seeds, over_seed
 from posenc.metrics.superposition import absent_partner, chance
 
 
-def summarise(files: list[dict[str, Any]], confidence: float) -> Superposition:
+def summarise(files: list[SeedFile], confidence: float) -> Superposition:
     """Means over seeds with intervals.
 
     Parameters
@@ -80,7 +81,7 @@ def _classifier(name: str, trials: list[Trial], confidence: float) -> Classifier
     )
 
 
-def _mixture(mixtures: list[dict[str, Any]], confidence: float) -> Mixture:
+def _mixture(mixtures: list[Mapping[str, Any]], confidence: float) -> Mixture:
     """What a classifier finds at one weight; ``mixtures`` are of all seeds."""
 
     def recall(mixed: str) -> Recall:

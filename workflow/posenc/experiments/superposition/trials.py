@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
+from posenc.artifacts.checkpoints import Checkpoint
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
-from posenc.experiments.frame import Files, Job, Trials, Work, trials_command
+from posenc.experiments.frame import (
+    Files,
+    Job,
+    Report,
+    Training,
+    Trials,
+    Work,
+    trials_command,
+)
 from posenc.experiments.superposition.section import SuperpositionTraining
 from posenc.metrics.superposition import additivity_gap, found_among_two, pairs_of_classes
 
@@ -46,6 +55,71 @@ class Data:
     def classes(self) -> int:
         """Digits."""
         return int(self.training.labels.max()) + 1
+
+
+class Stages(TypedDict):
+    """How far the stages of a classifier are from additive, at a mixing weight."""
+
+    weight: float
+    gap: dict[str, float]
+    """By stage."""
+
+
+class Mixture(Stages):
+    """What a classifier finds of pairs at a mixing weight, too.
+
+    Shares of pairs of which ``both`` classes, the ``first`` or the ``second`` have the two highest
+    scores.
+    """
+
+    inputs: dict[str, float]
+    """Where images are mixed."""
+    outputs: dict[str, float]
+    """Where the outputs of both images are mixed, as an additive classifier would do."""
+
+
+class Sizes(TypedDict):
+    """Images of each part, and the pairs of test images that are mixed."""
+
+    training: int
+    validation: int
+    test: int
+    pairs: int
+    classes: int
+
+
+class Control(TypedDict):
+    """Pairs of which both, and the first, are found where the second was not mixed in."""
+
+    both: int
+    first: int
+
+
+class Tested(TypedDict):
+    """What a classifier finds of test images."""
+
+    images: Sizes
+    accuracy: float
+    """Of single images."""
+    mixtures: list[Mixture]
+    control: Control
+
+
+class Regularisation(TypedDict):
+    """The inverse penalty of a logistic regression, and its validation loss."""
+
+    strength: float
+    validation_loss: float
+
+
+class OfClassifier(Tested):
+    """A trial of a classifier."""
+
+    numbers: int
+    """That it learns."""
+    training: Training | Regularisation
+    without_relu: NotRequired[list[Stages]]
+    """Of the trained network whose ReLUs are taken out."""
 
 
 class SuperpositionJob(Job[SuperpositionTraining]):
@@ -105,7 +179,7 @@ def digits(parameters: SuperpositionTraining, seed: int) -> Data:
 def residual(parameters: SuperpositionTraining, data: Data, relu: bool, seed: int) -> Work:
     """The trial of a residual network, with ReLUs or without."""
 
-    def work(checkpoint: Any, report: Any) -> dict[str, Any]:
+    def work(checkpoint: Checkpoint, report: Report) -> OfClassifier:
         import torch
         from torch.nn.functional import cross_entropy
 
@@ -127,7 +201,7 @@ def residual(parameters: SuperpositionTraining, data: Data, relu: bool, seed: in
             checkpoint,
             report=report,
         )
-        result = {
+        result: OfClassifier = {
             "numbers": sum(p.numel() for p in network.parameters()),
             "training": fitted.as_json(),
             **tested(states_of(network), data, parameters.weights),
@@ -154,7 +228,7 @@ def states_of(network: Any) -> States:
     return states
 
 
-def logistic(parameters: SuperpositionTraining, data: Data) -> dict[str, Any]:
+def logistic(parameters: SuperpositionTraining, data: Data) -> OfClassifier:
     """The trial of multinomial logistic regression; its penalty is chosen on validation images."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import log_loss
@@ -180,7 +254,7 @@ def logistic(parameters: SuperpositionTraining, data: Data) -> dict[str, Any]:
     }
 
 
-def tested(states: States, data: Data, weights: list[float]) -> dict[str, Any]:
+def tested(states: States, data: Data, weights: list[float]) -> Tested:
     """Accuracy on test images, and recall and gap of mixtures of pairs of them.
 
     Parameters
@@ -191,17 +265,11 @@ def tested(states: States, data: Data, weights: list[float]) -> dict[str, Any]:
         Its test images and pairs.
     weights
         Mixing weights.
-
-    Returns
-    -------
-    ``images`` and ``accuracy``; ``mixtures``, by weight: recall of both classes where ``inputs``
-    are mixed, and where the ``outputs`` of the two images are, as an additive classifier would
-    do; ``control``: pairs of which the second was not mixed in.
     """
     alone = states(data.test.pixels)["logits"]  # [test, classes]
     labels = data.test.labels  # [test]
     classes = labels[data.first], labels[data.second]  # [pairs] each
-    mixtures = []
+    mixtures: list[Mixture] = []
     for weight, mixed, gap in _mixtures(states, data, weights):
         sums = weight * alone[data.first] + (1 - weight) * alone[data.second]  # [pairs, classes]
         mixtures.append(
@@ -227,12 +295,14 @@ def tested(states: States, data: Data, weights: list[float]) -> dict[str, Any]:
     }
 
 
-def gaps(states: States, data: Data, weights: list[float]) -> list[dict[str, Any]]:
+def gaps(states: States, data: Data, weights: list[float]) -> list[Stages]:
     """How far each stage is from additive, by weight."""
     return [{"weight": weight, "gap": gap} for weight, _, gap in _mixtures(states, data, weights)]
 
 
-def _mixtures(states: States, data: Data, weights: list[float]) -> Any:
+def _mixtures(
+    states: States, data: Data, weights: list[float]
+) -> Iterator[tuple[float, NDArray[np.float64], dict[str, float]]]:
     """For each weight the logits of the mixtures, [pairs, classes], and the gap of each stage."""
     a, b = data.test.pixels[data.first], data.test.pixels[data.second]  # [pairs, 8, 8] each
     of_a, of_b = states(a), states(b)

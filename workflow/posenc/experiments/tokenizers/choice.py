@@ -12,13 +12,13 @@ import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from posenc.artifacts.checkpoints import Checkpoint
+from posenc.artifacts.checkpoints import Checkpoint, State
 from posenc.artifacts.files import ArtifactError
 from posenc.experiments.fitting import Fitted, fit
 from posenc.experiments.frame import Report
@@ -111,12 +111,12 @@ class _Beginning(Checkpoint):
 
     def __init__(self, kept: Checkpoint) -> None:
         self._kept = kept
-        self.state: dict[str, Any] = {}
+        self.state: State = {}
 
     def load(self) -> None:
         """Nothing: it was looked for before."""
 
-    def save(self, state: dict[str, Any]) -> None:
+    def save(self, state: State) -> None:
         self._kept.save(state)
         self.state = state
         raise _TriedError

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
+from posenc.experiments.frame import SeedFile, Trial
 from posenc.experiments.results import OverSeeds
-from posenc.experiments.summary import Trial, by_variant, over, summary_command
+from posenc.experiments.summary import by_variant, over, summary_command
 from posenc.experiments.tokenizers.result import Comparison, Difference, Normalization, Tokenizer
 from posenc.metrics.seeds import difference_over_seeds, over_seeds
 
@@ -18,7 +17,7 @@ bytes."""
 PARTS = ("total", "model", "spelling")
 
 
-def summarise(files: list[dict[str, Any]], confidence: float) -> Comparison:
+def summarise(files: list[SeedFile], confidence: float) -> Comparison:
     """Tokenizers over seeds, and differences that are paired by seed.
 
     Parameters

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import os
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
@@ -117,7 +117,7 @@ class TokenizersJob(Job[TokenizersTraining]):
         """SHA-256 of the documents of each data set."""
         return {name: sha256_file(path) for name, path in paths_of(self, files.documents).items()}
 
-    def recorded(self) -> dict[str, Any]:
+    def recorded(self) -> Mapping[str, Any]:
         """All of it."""
         return self.model_dump(mode="json")
 

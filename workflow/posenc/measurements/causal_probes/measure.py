@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,14 @@ VARIANTS = ("intact", WITHOUT, "random", "non_causal", "no_first_key")
 Job = ConditionsJob[CausalProbes]
 
 
+class Sees(TypedDict, total=False):
+    """Arguments of :func:`posenc.metrics.causal_windows.visible`."""
+
+    is_causal: bool
+    has_first: bool
+    window: int
+
+
 class Variant(NamedTuple):
     """A model, and what its tokens see.
 
@@ -79,7 +87,7 @@ class Variant(NamedTuple):
     is_random
         Whether its weights are random.
     sees
-        Arguments of :func:`posenc.metrics.causal_windows.visible`; None for the model's own mask.
+        None for the model's own mask.
     is_of_study
         Whether it is a condition of the study.
     """
@@ -87,7 +95,7 @@ class Variant(NamedTuple):
     name: str
     condition: Condition
     is_random: bool = False
-    sees: dict[str, Any] | None = None
+    sees: Sees | None = None
     is_of_study: bool = False
 
 
@@ -224,7 +232,7 @@ def hidden_states(
     with applied(network, variant.condition, learned), torch.inference_mode():
         for number in np.unique(sample.document):
             ids = torch.tensor([documents[number]])  # [1, tokens]
-            options: dict[str, Any] = {}
+            options: dict[str, torch.Tensor] = {}
             if variant.sees is not None:
                 seen = torch.from_numpy(visible(ids.shape[1], **variant.sees))  # [tokens, tokens]
                 # The library takes a mask of four axes as it is, and adds it to the scores.

@@ -5,9 +5,7 @@ Errors are those of ridge probes of the position: means over tokens of the modul
 
 from __future__ import annotations
 
-from typing import Any
-
-from posenc.artifacts.results import Interval, OfDocuments, Part
+from posenc.artifacts.results import Interval, OfDocuments, Part, Spec
 
 
 class Subset(Part):
@@ -53,7 +51,7 @@ class Variant(Part):
     variant: str
     window: int | None
     """How many tokens each sees, itself included; None without a window."""
-    spec: dict[str, Any] | None
+    spec: Spec | None
     """The condition, written out; None where it is none of the study's."""
     layers: list[Layer]
 

@@ -97,15 +97,17 @@ def main(
 
     job = read_section(config, Job)
     reason, network, learned, inputs = loaded(MEASUREMENT, job, weights, masks)
-    inputs["tokenizer"] = sha256_file(tokenizer)
-    reader = Tokenizer.from_file(str(verify(tokenizer)))
+    reader, reader_digest = Tokenizer.from_file(str(verify(tokenizer))), sha256_file(tokenizer)
     for path, of, text in cells(model, job.datasets, tokens, output):
         source = documents / path.with_suffix(".parquet").name
         if reason is None:
             measured = measure(job, network, reader, questions_of(text, source), learned)
         else:
             measured = not_run(reason, job.parameters)
-        made_of = {"tokens": text.digest, "documents": sha256_file(source), **inputs}
+        made_of = {
+            "tokens": text.digest, "documents": sha256_file(source), **inputs,
+            "tokenizer": reader_digest,
+        }  # fmt: skip
         seal(path, MEASUREMENT, of, measured, job.parameters, made_of)
 
 

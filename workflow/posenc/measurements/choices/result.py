@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from posenc.artifacts.results import Interval, OfDocuments, Part
+from posenc.artifacts.results import Interval, OfDocuments, Part, Spec
 
 
 class Chance(Part):
@@ -24,7 +22,7 @@ class Answering(Part):
     """
 
     condition: str
-    spec: dict[str, Any]
+    spec: Spec
     """The condition, written out."""
     mc1: Interval
     mc2: Interval

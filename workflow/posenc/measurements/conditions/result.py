@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import ConfigDict, Field
 
-from posenc.artifacts.results import Interval, OfDocuments, Part
+from posenc.artifacts.precision import PrecisionFields
+from posenc.artifacts.results import Interval, OfDocuments, Part, Spec
 
 
 class DocumentsRead(Part):
@@ -69,9 +68,9 @@ class Evaluation(PairedLosses):
     """A model under one condition."""
 
     condition: str
-    spec: dict[str, Any]
+    spec: Spec
     """The condition, written out."""
-    precision: dict[str, Any]
+    precision: PrecisionFields
     """How it was computed, and how far that is off float32."""
     layers: list[LayerCosine]
     bits_per_byte: Interval | None = None
@@ -190,7 +189,7 @@ class LongEvaluation(Part):
     """Loss of one condition by position."""
 
     condition: str
-    precision: dict[str, Any]
+    precision: PrecisionFields
     """How it was computed, and how far that is off float32."""
     buckets: list[Bucket]
     recovered: list[Interval | None] | None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from posenc.artifacts.results import Interval, OfDocuments, Part
+from posenc.artifacts.results import Interval, OfDocuments, Part, Spec
 
 
 class Head(Part):
@@ -39,7 +37,7 @@ class Copying(Part):
     """
 
     condition: str
-    spec: dict[str, Any]
+    spec: Spec
     """The condition, written out."""
     first: Interval
     """Loss of random tokens."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from posenc.artifacts.results import Interval, OfDocuments, Part
+from posenc.artifacts.results import Interval, OfDocuments, Part, Spec
 
 
 class Pairs(Part):
@@ -61,7 +59,7 @@ class UnderCondition(Distribution):
     """The same under one condition."""
 
     condition: str
-    spec: dict[str, Any]
+    spec: Spec
     """The condition, written out."""
 
 

@@ -6,8 +6,9 @@ that ``Point`` names; each comparison correlates one that is predicted with one 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
+from posenc.artifacts.precision import PrecisionFields
 from posenc.artifacts.results import Interval, Part, Result
 
 
@@ -121,7 +122,7 @@ class Lags(Result):
 
     confidence: float
     comparisons: list[Comparison]
-    conditions: list[dict[str, Any]] | None = None
+    conditions: list[dict[str, str | PrecisionFields]] | None = None
     """Runs that were computed in another precision, and which."""
 
 
@@ -133,5 +134,5 @@ class NoLags(Result):
     confidence: float
     comparisons: list[Comparison]
     """None."""
-    conditions: list[dict[str, Any]] | None = None
+    conditions: list[dict[str, str | PrecisionFields]] | None = None
     """As of :class:`Lags`."""

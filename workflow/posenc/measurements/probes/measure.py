@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,7 +118,7 @@ def probe(parameters: Probes, sample: Sample, n_states: int, read: Read) -> Posi
     ValueError
         As :func:`posenc.metrics.probes.position_errors`; it names the hidden state.
     """
-    options: dict[str, Any] = {
+    options = {
         "folds": parameters.folds,
         "hidden_units": parameters.hidden,
         "epochs": parameters.epochs,
@@ -129,14 +128,20 @@ def probe(parameters: Probes, sample: Sample, n_states: int, read: Read) -> Posi
     position, document = sample.position, sample.document
     layers = []
     for state in tqdm(range(n_states), unit="layer", desc="probes", mininterval=5):
-        extra = {**options, "relu_control": state in controlled}
+        is_controlled = state in controlled
         x, first, second = (
             read(state, tokens) for tokens in (sample.tokens, sample.first, sample.second)
         )  # [sampled, d_model], [pairs, d_model], [pairs, d_model]
         try:
-            where = position_errors(x, position[sample.tokens], document[sample.tokens], **extra)
+            where = position_errors(
+                x, position[sample.tokens], document[sample.tokens],
+                relu_control=is_controlled, **options,
+            )  # fmt: skip
             later = position[sample.first] > position[sample.second]  # [pairs]
-            order = order_errors(first, second, later, document[sample.first], **extra)
+            order = order_errors(
+                first, second, later, document[sample.first],
+                relu_control=is_controlled, **options,
+            )  # fmt: skip
         except ValueError as error:
             raise ValueError(f"{layer_name(state, n_states)}: {error}") from error
         places, gains = estimates(parameters, where, document[sample.tokens])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from posenc.artifacts.results import Interval, OfDocuments, Part
+from posenc.artifacts.results import Interval, OfDocuments, Part, Spec
 
 
 class Point(Part):
@@ -47,7 +45,7 @@ class Training(Part):
     """A model that is trained on under one condition."""
 
     condition: str
-    spec: dict[str, Any]
+    spec: Spec
     """The condition, written out."""
     curve: list[Point]
     worth: Worth | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -49,7 +50,7 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     common.legend_above(canvas, panels, columns=3)
 
 
-def of_layers(measurement: dict, means: str) -> list[dict[str, Any]]:
+def of_layers(measurement: dict, means: str) -> list[Mapping[str, Any]]:
     """By layer, over all pairs, with the means of a kind; empty where there is none."""
     entries = (
         entry["layers"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -44,7 +45,7 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     common.legend_above(canvas, panels, columns=len(SERIES) + 1)
 
 
-def of_layers(measurement: dict) -> list[dict[str, Any]]:
+def of_layers(measurement: dict) -> list[Mapping[str, Any]]:
     """Shares by layer over all pairs, each query's mean included."""
     (entry,) = (
         entry

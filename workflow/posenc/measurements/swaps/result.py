@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from posenc.artifacts.results import Interval, OfDocuments, Part
+from posenc.artifacts.results import Interval, OfDocuments, Part, Spec
 
 
 class Distance(Part):
@@ -28,7 +26,7 @@ class Preference(Part):
     """What one condition makes of the swaps."""
 
     condition: str
-    spec: dict[str, Any]
+    spec: Spec
     """The condition, written out."""
     distances: list[Distance]
 

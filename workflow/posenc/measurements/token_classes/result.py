@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import ConfigDict, Field
 
-from posenc.artifacts.results import Interval, OfDocuments, Part
+from posenc.artifacts.results import Interval, OfDocuments, Part, Spec
 
 
 class TokenClass(Part):
@@ -47,7 +45,7 @@ class Cost(Part):
     """What a condition costs, by class of token."""
 
     condition: str
-    spec: dict[str, Any]
+    spec: Spec
     """The condition, written out."""
     delta_nll: Interval
     """Loss minus the intact model's, in nats per token."""

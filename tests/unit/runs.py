@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from posenc.artifacts.files import read_sealed, sha256_file, write_json
 from posenc.config.base import Section
-from posenc.measurements.frame import result
+from posenc.measurements.frame import Run, result
 from posenc.store.activations import ActivationStore
 from posenc.tokens.tokenized import Tokens
 
@@ -23,7 +23,7 @@ def result_of(
     parameters: Section,
     store: ActivationStore,
     intact: ActivationStore | None = None,
-) -> dict[str, Any]:
+) -> Run:
     """What a measurement finds in a store, compared with the intact run's or with itself."""
     measured = step.measure(parameters, intact or store, store)
     return result(step.MEASUREMENT, store.metadata["run"], measured)

@@ -177,15 +177,17 @@ def inputs(tmp_path):
         test_relative_attention.write_model(tmp_path / model, family)
         job = test_relative_attention.job(family)
         parameters = job.parameters.model_copy(update={"offsets": 4})
-        measurement = weights_step.measure(
+        measured = weights_step.measure(
             job.model_copy(update={"parameters": parameters}), tmp_path / model
-        ).as_json()
+        )
         # The store has five heads a layer, the random model three.
-        measurement["heads"] = [
-            {**measurement["heads"][n % 6], "layer": n // 5, "head": n % 5} for n in range(10)
+        heads = [
+            measured.heads[n % 6].model_copy(update={"layer": n // 5, "head": n % 5})
+            for n in range(10)
         ]
+        measured = measured.model_copy(update={"heads": heads})
         paths.append(tmp_path / f"{model}.json")
-        write_sealed(paths[-1], result(weights_step.MEASUREMENT, {"model": model}, measurement))
+        write_sealed(paths[-1], result(weights_step.MEASUREMENT, {"model": model}, measured))
         runs = []
         for condition in ("intact", "zero"):
             folder = tmp_path / "stores" / model / condition

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 import matplotlib
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import PdfPages
@@ -36,7 +37,7 @@ GREY = "0.35"
 LIGHT = "0.82"
 MARKERS = "osD^vP*X"
 DOTS_PER_INCH = 200
-NONE: Mapping[str, Any] = MappingProxyType({})
+NONE: Mapping[str, Artist] = MappingProxyType({})
 
 
 @contextlib.contextmanager
@@ -232,10 +233,13 @@ def is_left(axes: Axes) -> bool:
 
 
 def legend_above(
-    figure: Canvas | SubFigure, axes: Iterable[Axes], columns: int, more: Mapping[str, Any] = NONE
+    figure: Canvas | SubFigure,
+    axes: Iterable[Axes],
+    columns: int,
+    more: Mapping[str, Artist] = NONE,
 ) -> None:
     """Put one legend for all panels over them, where it covers no data; ``more`` are its last."""
-    entries: dict[str, Any] = {}
+    entries: dict[str, Artist] = {}
     for panel in axes:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)

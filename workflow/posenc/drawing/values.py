@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -70,29 +70,38 @@ class Series:
     """Of the cells of a heat map: (point,)."""
 
 
+class Values(TypedDict):
+    """All values that a figure shows.
+
+    Attributes
+    ----------
+    panels
+        Of each the title, and the labels of its axes and of its colours.
+    series
+        Of each the number of its panel, its name, and its points. A point has both places on the
+        picture, in tenths of a point (1/72 inch) from the top left corner, and both values in
+        words. Where it has an interval, there follow the axis along which that is (0 or 1), low
+        and high; of the cell of a heat map, 2 and its value.
+    """
+
+    panels: list[list[str]]
+    series: list[tuple[int, str, list[list[int | str]]]]
+
+
 def is_dense(figure: Canvas) -> bool:
     """Whether its lines have more points than a reader can tell apart, or a page should hold."""
     return sum(len(line.get_xdata()) for a in figure.axes for line in a.lines) > MOST_POINTS
 
 
-def values(figure: Canvas) -> dict[str, Any]:
+def values(figure: Canvas) -> Values:
     """All values that a figure shows, as its SVG holds them.
 
     Parameters
     ----------
     figure : matplotlib.figure.Figure
         Already drawn, so that its layout is final.
-
-    Returns
-    -------
-    dict
-        ``panels``: of each the title, and the labels of its axes and of its colours. ``series``: of
-        each the number of its panel, its name, and its points. A point has both places on the
-        picture, in tenths of a point (1/72 inch) from the top left corner, and both values in
-        words. Where it has an interval, there follow the axis along which that is (0 or 1), low
-        and high; of the cell of a heat map, 2 and its value.
     """
-    shown: dict[str, Any] = {"panels": [], "series": []}
+    shown: Values = {"panels": [], "series": []}
     panels = [a for a in figure.axes if a.axison and not hasattr(a, "_colorbar")]
     has_cells = (
         sum(_array(heat_map).size for axes in panels for heat_map in _maps(axes)) <= MOST_CELLS
@@ -108,14 +117,17 @@ def values(figure: Canvas) -> dict[str, Any]:
             if not (name or series.marker) and _is_neutral(colour):
                 continue  # a rule of the drawing, not data
             around = _around(axes, series, intervals)
-            points = []
+            points: list[list[int | str]] = []
             for index, place in enumerate(_places(axes, series.points)):
                 # A line and its marks are often drawn one after the other.
                 if place is None or (*place, colour) in seen:
                     continue
                 seen.add((*place, colour))
                 point = series.points[index]
-                said = [*place, *(_said(axes, series, point, i, words[i]) for i in (0, 1))]
+                said: list[int | str] = [
+                    *place,
+                    *(_said(axes, series, point, i, words[i]) for i in (0, 1)),
+                ]
                 if series.heights is not None:
                     said += [2, number_in_words(series.heights[index])]
                 elif interval := next(
@@ -124,7 +136,7 @@ def values(figure: Canvas) -> dict[str, Any]:
                     said += [interval.axis, *_ends(axes, interval, words[interval.axis])]
                 points.append(said)
             if points:
-                shown["series"].append([number, name, points])
+                shown["series"].append((number, name, points))
     return shown
 
 

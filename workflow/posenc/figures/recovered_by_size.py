@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
@@ -23,6 +23,24 @@ NEAR = 0.06
 MARGIN = 1.6
 """Factor by which the axis extends beyond the smallest and the largest model."""
 LOWEST, HIGHEST = -0.42, 1.12
+
+
+class Decoder(NamedTuple):
+    """A decoder, and what it recovers under each condition of which there is a share.
+
+    Attributes
+    ----------
+    size
+        Its parameters.
+    model
+        Its name.
+    shares
+        By condition: ``value``, ``low`` and ``high``.
+    """
+
+    size: int
+    model: str
+    shares: dict[str, dict[str, float]]
 
 
 @common.drawing
@@ -46,7 +64,7 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     }
     decoder_runs = [run for kind in (TABLE, ROTATION) for run in decoders(measurements, kind)[0]]
     panels = {
-        dataset: sorted(runs, key=lambda run: sizes[run["run"]["model"]])
+        dataset: sorted((_decoder(run, sizes) for run in runs), key=lambda of: of.size)
         for dataset, runs in by_dataset(
             [run for run in decoder_runs if run["run"]["model"] in sizes]
         ).items()
@@ -56,36 +74,38 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
         why = f"fewer than {FEWEST} decoders of this study have counted parameters"
         common.not_run(canvas.add_subplot(), [why], 60)
         return
-    names = _compared([run for runs in panels.values() for run in runs])
+    names = _compared([decoder for panel in panels.values() for decoder in panel])
     rows = canvas.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for axes, (dataset, runs) in zip(rows, panels.items(), strict=True):
-        points = [(sizes[run["run"]["model"]], run) for run in runs]
-        _panel(axes, points, names, style)
+    for axes, (dataset, panel) in zip(rows, panels.items(), strict=True):
+        _panel(axes, panel, names, style)
         axes.set_title(common.display(dataset))
     rows[0].set_ylabel("share recovered")
     common.legend_above(canvas, rows, columns=2)
 
 
-def _compared(runs: list[dict]) -> list[str]:
+def _decoder(run: dict, sizes: dict[str, int]) -> Decoder:
+    shares = {name: entry["recovered"] for name, entry in entries(run).items()}
+    model = run["run"]["model"]
+    return Decoder(sizes[model], model, {n: share for n, share in shares.items() if share})
+
+
+def _compared(points: list[Decoder]) -> list[str]:
     """Conditions whose share two models have: those of the most models, one for each mark."""
     models: dict[str, set[str]] = {}
-    for run in runs:
-        for name, entry in entries(run).items():
-            if entry["recovered"] is not None and name not in ENDS:
-                models.setdefault(name, set()).add(run["run"]["model"])
+    for decoder in points:
+        for name in decoder.shares:
+            if name not in ENDS:
+                models.setdefault(name, set()).add(decoder.model)
     conditions = [name for name, of in models.items() if len(of) >= FEWEST]
     return sorted(conditions, key=lambda name: -len(models[name]))[: len(common.MARKERS)]
 
 
-def _panel(
-    axes: Axes, points: list[tuple[int, dict[str, Any]]], names: list[str], style: Style
-) -> None:
+def _panel(axes: Axes, points: list[Decoder], names: list[str], style: Style) -> None:
     for level in (0.0, 1.0):
         axes.axhline(level, color=common.GREY, lw=0.7)
     axes.set_xscale("log")
     for place, name in enumerate(names):
-        shares = [(size, entries(run).get(name, {}).get("recovered")) for size, run in points]
-        there = [(size, share) for size, share in shares if share is not None]
+        there = [(of.size, of.shares[name]) for of in points if name in of.shares]
         marks = [min(max(share["value"], LOWEST), HIGHEST) for _, share in there]
         colour = style.palette[place % len(style.palette)]
         axes.plot(
@@ -95,9 +115,9 @@ def _panel(
         for size, share in there:
             axes.plot([size, size], [share["low"], share["high"]], color=colour, lw=0.8)
     axes.set_ylim(LOWEST, HIGHEST)
-    sizes = [size for size, _ in points]
+    sizes = [decoder.size for decoder in points]
     axes.set_xlim(sizes[0] / MARGIN, sizes[-1] * MARGIN)
-    groups = _named([(size, run["run"]["model"]) for size, run in points])
+    groups = _named([(decoder.size, decoder.model) for decoder in points])
     axes.set_xticks(
         [size for size, _ in groups],
         [f"{name}, {_millions(size)} M" for size, name in groups],

@@ -13,12 +13,13 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from posenc.artifacts.files import ArtifactError, read_json, write_text
 from posenc.artifacts.numbers import FLOAT32
 from posenc.artifacts.places import STUDIES
 from posenc.artifacts.receipts import inputs_digest
+from posenc.report.records import Recorded
 from posenc.report.versions import Versions, mixed, of_study, receipts_of
 
 RECORDS = Path("data/records")
@@ -31,6 +32,27 @@ On another make of processor a training's last digits differ, and nothing says h
 such a number. Between records of the default study from AMD's and Intel's processors, all numbers
 that their method determines differ by 0.8 % at most.
 """
+
+
+class Machine(TypedDict):
+    """What determines last digits on a machine.
+
+    Attributes
+    ----------
+    processor
+        Its name.
+    instructions
+        Those of ``FLAGS`` that it has.
+    processors
+        How many a process may use.
+    torch
+        Its version.
+    """
+
+    processor: str
+    instructions: list[str]
+    processors: int
+    torch: str
 
 
 @dataclass
@@ -75,8 +97,8 @@ def processor(cpuinfo: Path = CPUINFO) -> tuple[str, list[str]]:
     return said.get("model name", ""), said.get("flags", "").split()
 
 
-def machine(cpuinfo: Path = CPUINFO) -> dict[str, Any]:
-    """What determines last digits on a machine: processor, its instructions, threads, torch."""
+def machine(cpuinfo: Path = CPUINFO) -> Machine:
+    """This machine."""
     name, flags = processor(cpuinfo)
     return {
         "processor": name or platform.processor() or platform.machine(),
@@ -86,7 +108,7 @@ def machine(cpuinfo: Path = CPUINFO) -> dict[str, Any]:
     }
 
 
-def described(facts: Mapping[str, Any]) -> str:
+def described(facts: Machine) -> str:
     """A machine in a line."""
     instructions = ", ".join(facts["instructions"]) or "none of " + ", ".join(FLAGS)
     return (
@@ -112,15 +134,8 @@ def is_rounding(value: float, other: float, rounding: float) -> bool:
     return largest <= rounding or abs(value - other) <= rounding * largest
 
 
-def compare(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> Comparison:
-    """Compare numbers by key.
-
-    Parameters
-    ----------
-    recorded, current
-        Under each key ``value`` and ``shown`` (how it is printed), ``low`` and ``high`` of an
-        estimate, ``rounding`` where it is not that of float32; or ``not_run``, the reason.
-    """
+def compare(recorded: Mapping[str, Recorded], current: Mapping[str, Recorded]) -> Comparison:
+    """Compare numbers by key."""
     comparison = Comparison(new=sorted(current.keys() - recorded.keys()))
     for key, old in sorted(recorded.items()):
         now = current.get(key)
@@ -157,7 +172,7 @@ def versions_differ(recorded: Versions, current: Versions) -> list[str]:
     return [*lines, *mixed(current)]
 
 
-def written(entry: Mapping[str, Any]) -> str:
+def written(entry: Recorded) -> str:
     """A number with its interval, if it has one, or why there is no number."""
     if "not_run" in entry:
         return f"not run ({entry['not_run']})"
@@ -175,12 +190,12 @@ def made_of(study: str) -> Path:
     return STUDIES / study / "numbers.json"
 
 
-def recorded(study: str, records: Path = RECORDS) -> dict[str, Any]:
+def recorded(study: str, records: Path = RECORDS) -> dict[str, Recorded]:
     """The recorded numbers of a study by key."""
     return read_json(record_of(study, records))["numbers"]
 
 
-def all_recorded(records: Path = RECORDS) -> dict[str, dict[str, Any]]:
+def all_recorded(records: Path = RECORDS) -> dict[str, dict[str, Recorded]]:
     """The recorded numbers of every study that was recorded, by its name."""
     return {path.stem: recorded(path.stem, records) for path in sorted(records.glob("*.json"))}
 

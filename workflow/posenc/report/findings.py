@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from posenc.artifacts.files import ArtifactError, write_text
+from posenc.report.records import Recorded
 
 TEMPLATES = "docs/templates"
 STUDY = "default"
@@ -25,7 +25,7 @@ RECORDED = re.compile(rf"(?P<before>\\recorded\{{{KEY}\}}\{{)(?P<form>[^{{}}]*)\
 """The marks of templates, and those of LaTeX."""
 NOTE = "\n<!-- Written from {template} by `posenc pages`: edit that file. -->\n"
 """The last line of a page that has a template."""
-Records = Mapping[str, Mapping[str, Any]]
+Records = Mapping[str, Mapping[str, Recorded]]
 
 
 def fill(text: str, records: Records) -> str:
@@ -36,8 +36,7 @@ def fill(text: str, records: Records) -> str:
     text
         With marks.
     records
-        By study, what its record holds by key: ``value``, with ``low`` and ``high`` of an estimate,
-        or ``not_run``.
+        By study, what its record holds by key.
 
     Raises
     ------
@@ -60,7 +59,7 @@ def fill(text: str, records: Records) -> str:
     return RECORDED.sub(in_latex, MARKED.sub(number, text))
 
 
-def as_in(form: str, entry: Mapping[str, Any]) -> str:
+def as_in(form: str, entry: Recorded) -> str:
     """A number with the decimals of a form, in percent or with its interval if the form says so."""
     decimals = len(form.split()[0].partition(".")[2])
     factor, unit = (100, " %") if "%" in form else (1, "")

@@ -8,8 +8,9 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -24,10 +25,10 @@ from posenc.report.collection import collect
 from posenc.report.links import ways_in
 from posenc.report.page_findings import findings, headlines
 from posenc.report.page_heads import heads
-from posenc.report.page_materials import coverages, materials, synthetic
+from posenc.report.page_materials import Reading, coverages, materials, synthetic
 from posenc.report.page_numbers import shown, typographic
 from posenc.report.page_pictures import Pictures
-from posenc.report.page_tables import embedded_json, packed, table
+from posenc.report.page_tables import Row, embedded_json, packed, table
 from posenc.report.quantities import weights_of
 from posenc.report.records import Numbers, Place, Results
 from posenc.report.versions import described as described_versions
@@ -36,8 +37,8 @@ from posenc.report.words import anchor, spoken_parts
 
 MOST_BYTES = 4_000_000
 """A larger page is still written, but the step says so."""
-IDENTITY = ("model", "data_set", "condition", "measurement", "quantity")
-"""Columns that say which number a row is of: a number in two tables counts once."""
+identity = itemgetter("model", "data_set", "condition", "measurement", "quantity")
+"""Which number a row is of: one in two tables counts once."""
 JAPANESE = "page.ja.json"
 """The fixed texts of the page, and what they are in Japanese.
 
@@ -56,6 +57,87 @@ class Figure:
     name: str
     svg: str
     inputs: tuple[str, ...]
+
+
+class Lacking(TypedDict):
+    """What was not run and why, and of how many numbers, where it is of numbers."""
+
+    what: str
+    reason: str
+    count: int | None
+
+
+class Theirs(TypedDict):
+    """A published value, what it is of, and the name of its source."""
+
+    quantity: str
+    condition: str
+    model: str
+    value: str
+    source: str
+
+
+class Compared(Theirs):
+    """A published value beside ours.
+
+    Attributes
+    ----------
+    names, number
+        What ours is of, and the number as it is shown; none where it was not measured.
+    remark
+        Whether both are of the same weights, or why ours is not there.
+    """
+
+    names: str
+    number: dict[str, str] | None
+    remark: str
+
+
+class Published(TypedDict):
+    """Published values beside ours, and the titles of their sources by name."""
+
+    rows: list[Compared]
+    sources: list[tuple[str, str]]
+
+
+class Exhibit(TypedDict):
+    """A figure with its numbers.
+
+    Attributes
+    ----------
+    name, number, id
+        In the catalogue, on the page and in its address.
+    caption
+        Plain text.
+    picture
+        From :meth:`posenc.report.page_pictures.Pictures.picture`.
+    rows
+        The numbers behind it.
+    cut
+        What is cut of the documents behind these.
+    inputs
+        Files that it is made of.
+    command
+        What draws it.
+    """
+
+    name: str
+    number: int
+    caption: str
+    picture: Mapping[str, object]
+    rows: list[Row]
+    id: str
+    cut: list[Reading]
+    inputs: list[str]
+    command: str
+
+
+class Category(TypedDict):
+    """A section of the page."""
+
+    title: str
+    id: str
+    figures: list[Exhibit]
 
 
 def environment() -> Environment:
@@ -77,7 +159,7 @@ def rows_behind(figure: Figure, rows: Mapping[Place, Entry]) -> dict[Place, Entr
     }
 
 
-def not_run(rows: Mapping[Place, Entry], results: Results) -> list[dict[str, Any]]:
+def not_run(rows: Mapping[Place, Entry], results: Results) -> list[Lacking]:
     """What was not run and why: a row for each measurement and reason."""
     counts: dict[tuple[str, str], int] = {}
     for place, entry in rows.items():
@@ -90,7 +172,7 @@ def not_run(rows: Mapping[Place, Entry], results: Results) -> list[dict[str, Any
         not_for = re.fullmatch(r"(\w+) is not for (\w+)", reason)
         line = (what, f"not for {display(not_for[2])}") if not_for else (what, reason)
         merged.setdefault(line, []).append((display(not_for[1]) if not_for else "", count))
-    counted = [
+    counted: list[Lacking] = [
         {
             "what": what,
             "reason": ": ".join(filter(None, [reason, ", ".join(n for n, _ in each if n)])),
@@ -98,7 +180,7 @@ def not_run(rows: Mapping[Place, Entry], results: Results) -> list[dict[str, Any
         }
         for (what, reason), each in merged.items()
     ]
-    lacking = [
+    lacking: list[Lacking] = [
         {"what": "the text of the documents", "reason": reason, "count": None}
         for reason in keys.missing_roles(results.study)
     ]
@@ -106,18 +188,18 @@ def not_run(rows: Mapping[Place, Entry], results: Results) -> list[dict[str, Any
 
 
 def cut_behind(
-    rows: Mapping[Place, Entry], coverage: Mapping[tuple[str, str], dict[str, Any]]
-) -> list[dict[str, Any]]:
+    rows: Mapping[Place, Entry], coverage: Mapping[tuple[str, str], Reading]
+) -> list[Reading]:
     """What is cut of the documents behind numbers."""
     runs = dict.fromkeys((place.model, place.dataset) for place in rows)
     return [coverage[run] for run in runs if run in coverage and coverage[run]["is_cut"]]
 
 
-def published(results: Results, numbers: Numbers, rows: Mapping[Place, Entry]) -> dict[str, Any]:
+def published(results: Results, numbers: Numbers, rows: Mapping[Place, Entry]) -> Published:
     """Published values beside ours, and whether ours are of the same weights."""
-    compared = []
+    compared: list[Compared] = []
     for value in results.published["values"].values():
-        theirs = {
+        theirs: Theirs = {
             "quantity": value["quantity"],
             "condition": value["condition"].replace("--", "–"),
             "model": value["model"],
@@ -151,9 +233,9 @@ def sections(
     root: str,
     folder: Path,
     pictures: Pictures,
-    coverage: Mapping[tuple[str, str], dict[str, Any]],
+    coverage: Mapping[tuple[str, str], Reading],
     encoders: Collection[str] = (),
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+) -> tuple[list[Category], list[Row]]:
     """Figures by category, with their pictures and tables; and the numbers in none of these."""
     drawn = {figure.name: figure for figure in figures}
     categories: dict[str, list[Figure]] = {}
@@ -161,9 +243,9 @@ def sections(
     for name in numbers:
         categories.setdefault(heading_of(name), []).append(drawn[name])
     left = dict(rows)
-    titled = []
+    titled: list[Category] = []
     for category, members in categories.items():
-        here = []
+        here: list[Exhibit] = []
         for figure in members:
             entry, behind = FIGURES[figure.name], rows_behind(figure, rows)
             for place in behind:
@@ -254,9 +336,7 @@ def _page(
         figure["name"]: figure["rows"] for part in shown_sections for figure in part["figures"]
     }
     tables["further"] = further
-    listed = {
-        tuple(row[name] for name in IDENTITY) for members in tables.values() for row in members
-    }
+    listed = {identity(row) for members in tables.values() for row in members}
 
     number_of = {
         figure["name"]: figure["number"] for part in shown_sections for figure in part["figures"]

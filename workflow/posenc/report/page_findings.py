@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from posenc.artifacts.numbers import Entry, Number
 from posenc.conditions.positions import TABLE
@@ -17,6 +17,57 @@ from posenc.report.records import Place
 Rows = Mapping[Place, Entry]
 MARGIN = 0.08
 """Of a drawing, on both sides, as a share of what lies between."""
+
+
+class Opening(TypedDict):
+    """A headline of the page, with its number as it is shown."""
+
+    title: str
+    number: dict[str, str]
+    text: str
+
+
+class Dot(TypedDict):
+    """A share as a dot with its interval, at places in percent of the width."""
+
+    name: str
+    dot: float
+    left: float
+    width: float
+
+
+class Drawing(TypedDict):
+    """Shares above each other; ``zero`` and ``one`` are the places of 0 and 1."""
+
+    zero: float
+    one: float
+    rows: list[Dot]
+
+
+class Told(TypedDict):
+    """A finding of the page.
+
+    Attributes
+    ----------
+    title
+        What is looked at.
+    number
+        The share in percent, as it is shown.
+    said, of
+        A sentence, and what stands in its places.
+    drawing
+        The share and its control.
+    figure, figure_number
+        The one that shows it, and its number where the page has it.
+    """
+
+    title: str
+    number: dict[str, str]
+    said: str
+    of: list[str]
+    drawing: Drawing
+    figure: str
+    figure_number: int | None
 
 
 def roles_of(study: Mapping[str, Any]) -> dict[str, str | None]:
@@ -51,7 +102,7 @@ class Measured:
         return display(self.roles[role] or f"no {role}")
 
 
-def headline_of(headline: Headline, measured: Measured) -> dict[str, Any] | None:
+def headline_of(headline: Headline, measured: Measured) -> Opening | None:
     """A number that opens the page; None where it was not measured."""
     number = measured.find(headline.place)
     if number is None:
@@ -74,7 +125,7 @@ def headline_of(headline: Headline, measured: Measured) -> dict[str, Any] | None
     }
 
 
-def headlines(study: Mapping[str, Any], rows: Rows) -> list[dict[str, Any]]:
+def headlines(study: Mapping[str, Any], rows: Rows) -> list[Opening]:
     """The numbers that open the page of a study without findings: those that it has."""
     measured = Measured(study, rows)
     return [one for one in (headline_of(each, measured) for each in HEADLINES) if one]
@@ -109,7 +160,7 @@ def sentence(finding: Finding, share: Number, control: Number) -> str:
     return more if ends(control)[0] > ends(share)[1] else alike
 
 
-def drawn(finding: Finding, numbers: tuple[Number, Number]) -> dict[str, Any]:
+def drawn(finding: Finding, numbers: tuple[Number, Number]) -> Drawing:
     """A share and its control as dots with intervals: places in percent of the width."""
     every = [0.0, 1.0, *(end for number in numbers for end in ends(number))]
     wide = max(every) - min(every)
@@ -129,9 +180,7 @@ def drawn(finding: Finding, numbers: tuple[Number, Number]) -> dict[str, Any]:
     }
 
 
-def finding_of(
-    finding: Finding, measured: Measured, figures: Mapping[str, int]
-) -> dict[str, Any] | None:
+def finding_of(finding: Finding, measured: Measured, figures: Mapping[str, int]) -> Told | None:
     """A finding with its control; None where the study has not measured both."""
     share, control = measured.find(finding.place), measured.find(finding.control)
     if share is None or control is None:
@@ -149,9 +198,7 @@ def finding_of(
     }
 
 
-def findings(
-    study: Mapping[str, Any], rows: Rows, figures: Mapping[str, int]
-) -> list[dict[str, Any]]:
+def findings(study: Mapping[str, Any], rows: Rows, figures: Mapping[str, int]) -> list[Told]:
     """The findings that a study measures, in order.
 
     Parameters

@@ -8,7 +8,7 @@ offset (``heads``), what position adds by distance (``score_parts``), and losses
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -40,6 +40,91 @@ COMPARED = ("intact", WITHOUT, CLOSED_FORM, "placebo_heads")
 OF_DECODERS, OF_ENCODERS = ("perplexity", "nll_per_token"), ("last_cosine",)
 
 
+class Clearest(TypedDict):
+    """A head, the offset that it looks at most, and its mean attention there."""
+
+    model: str
+    layer: int
+    head: int
+    offset: int
+    share: float
+
+
+class Point(TypedDict):
+    """What was measured under a mask: the value of its parameter, or the name of a condition."""
+
+    value: float | str
+    cells: list[str]
+
+
+class Mask(TypedDict):
+    """A mask on the model without positions."""
+
+    condition: str
+    shape: str
+    title: str
+    points: list[Point]
+
+
+class Varied(Mask):
+    """A mask whose parameter the page varies, from the value that was measured as a condition."""
+
+    parameter: str
+    at: float
+
+
+class ClosedForm(Mask):
+    """The mask in closed form of each head.
+
+    ``heads`` has, of each, what it adds to keys by distance and to the first key, in thousandths;
+    where there is no pair it adds nothing.
+    """
+
+    heads: list[list[str]]
+
+
+class OnDataSet(TypedDict):
+    """What is measured of a model's heads on a data set.
+
+    Attributes
+    ----------
+    name
+        Of the data set.
+    window
+        Offsets on either side.
+    masses
+        By condition, from :func:`masses_of`.
+    curves
+        From :func:`curves_of`.
+    masks
+        With what was measured under them.
+    intact
+        Quantities of the intact model, in the order of ``quantities``.
+    quantities
+        In words.
+    """
+
+    name: str
+    window: int
+    masses: dict[str, list[str]]
+    curves: list[list[str]] | None
+    masks: list[Varied | ClosedForm]
+    intact: list[list[str]]
+    quantities: list[str]
+
+
+class Model(TypedDict):
+    """A model: its sentence in pieces, with scores by condition, and its data sets."""
+
+    name: str
+    causal: bool
+    layers: int
+    heads: int
+    pieces: list[str]
+    scores: dict[str, list[list[str]]]
+    datasets: list[OnDataSet]
+
+
 def heads(results: Results) -> str | None:
     """All that the part needs, as JSON that can stand in HTML; None without measured scores."""
     sentences = [run for run in results.of("sample_scores") if measured(run)]
@@ -49,12 +134,12 @@ def heads(results: Results) -> str | None:
     return embedded_json({"models": models, "clearest": clearest(sentences)})
 
 
-def clearest(sentences: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def clearest(sentences: Iterable[Mapping[str, Any]]) -> Clearest:
     """The head whose mean attention, with positions, has the largest share at one offset.
 
     Offset 0 does not count: a head needs no positions to look at the query's own token.
     """
-    found: list[dict[str, Any]] = []
+    found: list[Clearest] = []
     for sentence in sentences:
         (layers,) = [c["layers"] for c in sentence["conditions"] if c["condition"] == "intact"]
         tokens = sentence["tokens"]
@@ -69,8 +154,12 @@ def clearest(sentences: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
                 if offset
             }
             offset = max(shares, key=lambda one: shares[one])
-            own = {"model": sentence["run"]["model"], "layer": layer, "head": head}
-            found.append({**own, "offset": offset, "share": round(shares[offset], 3)})
+            found.append(
+                {
+                    "model": sentence["run"]["model"], "layer": layer, "head": head,
+                    "offset": offset, "share": round(shares[offset], 3),
+                }
+            )  # fmt: skip
     return max(found, key=lambda one: one["share"])
 
 
@@ -79,10 +168,10 @@ def measured(measurement: Mapping[str, Any]) -> bool:
     return measurement["status"] == "measured"
 
 
-def of_model(measurement: Mapping[str, Any], results: Results) -> dict[str, Any]:
+def of_model(measurement: Mapping[str, Any], results: Results) -> Model:
     """A model: its sentence's scores, and what is measured of its heads on each data set."""
     model = measurement["run"]["model"]
-    datasets = []
+    datasets: list[OnDataSet] = []
     for dataset in results.study["study"]["datasets"]:
         own = {"model": model, "dataset": dataset}
 
@@ -189,12 +278,8 @@ def intact_of(measurement: Mapping[str, Any]) -> list[list[str]]:
 
 def closed_form(
     measurement: Mapping[str, Any], parts: Mapping[str, Any], tokens: int
-) -> dict[str, Any] | None:
-    """The mask in closed form of each head of a decoder, and what was measured of all together.
-
-    ``heads`` has, of each, what it adds to keys by distance and to the first key, in thousandths;
-    where there is no pair it adds nothing.
-    """
+) -> ClosedForm | None:
+    """The mask in closed form of each head of a decoder, and what was measured of all together."""
     entries = {entry["condition"]: entry for entry in measurement["conditions"]}
     if not {WITHOUT, CLOSED_FORM} <= entries.keys():
         return None
@@ -218,12 +303,12 @@ def closed_form(
     }
 
 
-def masks_of(measurement: Mapping[str, Any]) -> list[dict[str, Any]]:
+def masks_of(measurement: Mapping[str, Any]) -> list[Varied]:
     """Masks on the model without positions, each with the values at which it was measured."""
     entries = {entry["condition"]: entry for entry in measurement["conditions"]}
     if WITHOUT not in entries:
         return []
-    masks: dict[tuple[str, str], dict[str, Any]] = {}
+    masks: dict[tuple[str, str], Varied] = {}
     for name, entry in entries.items():
         spec = entry["spec"]
         mask = spec.get("mask") or {"semantics": "", "profile": {"kind": ""}}

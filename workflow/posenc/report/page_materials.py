@@ -3,12 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from posenc.architectures.needs import Need
 from posenc.report.page_numbers import typographic
 from posenc.report.records import Results
 from posenc.tokens.coverage import Coverage
+
+
+class Verified(TypedDict):
+    """How a model compares with the library.
+
+    Attributes
+    ----------
+    library
+        Its version.
+    checks
+        How many numbers were compared.
+    largest
+        Difference of these.
+    lacks
+        What the model cannot be used for, and why.
+    """
+
+    library: str
+    checks: str
+    largest: str
+    lacks: list[str]
+
+
+class Model(TypedDict):
+    """A model, and how it compares with the library where it was compared."""
+
+    name: str
+    verified: Verified | None
+    text: str
+
+
+class Materials(TypedDict):
+    """Models, and data sets with their ``name`` and ``text``."""
+
+    models: list[Model]
+    datasets: list[dict[str, str]]
+
+
+class Reading(TypedDict):
+    """How much a model reads of a data set; ``cut`` counts documents, ``percent`` is of tokens."""
+
+    model: str
+    dataset: str
+    cut: str
+    documents: str
+    percent: str
+    tokens: str
+    is_cut: bool
 
 
 def source_of(source: Mapping[str, Any]) -> str:
@@ -31,7 +79,7 @@ def synthetic(study: Mapping[str, Any]) -> list[str]:
     return [name for name, dataset in datasets if dataset["source"]["kind"] == "sample"]
 
 
-def verified(verification: Mapping[str, Any]) -> dict[str, Any]:
+def verified(verification: Mapping[str, Any]) -> Verified:
     """What a model's comparison with the library says, for the page.
 
     Parameters
@@ -54,10 +102,10 @@ def verified(verification: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def materials(results: Results) -> dict[str, list[dict[str, Any]]]:
+def materials(results: Results) -> Materials:
     """Models and data sets of the study, in words."""
     study, verifications = results.study, results.verifications
-    models: list[dict[str, Any]] = [
+    models: list[Model] = [
         {
             "name": name,
             "verified": verified(verifications[name]) if name in verifications else None,
@@ -82,9 +130,9 @@ def materials(results: Results) -> dict[str, list[dict[str, Any]]]:
     return {"models": models, "datasets": datasets}
 
 
-def coverages(results: Results) -> dict[tuple[str, str], dict[str, Any]]:
+def coverages(results: Results) -> dict[tuple[str, str], Reading]:
     """How much each model reads of each data set, as the page says it; by model and data set."""
-    said = {}
+    said: dict[tuple[str, str], Reading] = {}
     for measurement in results.of("conditions"):
         coverage = Coverage(**measurement["coverage"])
         model, dataset = (measurement["run"][part] for part in ("model", "dataset"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from posenc.artifacts.numbers import Entry, Number
 from posenc.config.labels import display
@@ -26,9 +26,26 @@ VALUES = ("value", "low", "high")
 """Columns of numbers in all digits: None where there is none."""
 
 
-def table(
-    rows: Mapping[Place, Entry], root: str, encoders: Collection[str] = ()
-) -> list[dict[str, Any]]:
+class Row(TypedDict):
+    """A row of a table: its :data:`TEXTS` and :data:`VALUES`."""
+
+    model: str
+    data_set: str
+    condition: str
+    measurement: str
+    file: str
+    quantity: str
+    label: str
+    reason: str
+    shown: str
+    shown_low: str
+    shown_high: str
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+def table(rows: Mapping[Place, Entry], root: str, encoders: Collection[str] = ()) -> list[Row]:
     """Rows by column: what was not run takes one row per run and reason.
 
     Parameters
@@ -40,16 +57,17 @@ def table(
     encoders
         Models without a loss.
     """
-    listed: list[dict[str, Any]] = []
-    absent: dict[tuple, dict[str, Any]] = {}
-    counts: dict[tuple, int] = {}
+    listed: list[Row] = []
+    absent: dict[tuple[str, ...], Row] = {}
+    counts: dict[tuple[str, ...], int] = {}
     for place, entry in rows.items():
-        row = {
-            **dict.fromkeys(TEXTS, ""), **dict.fromkeys(VALUES),
+        row: Row = {
             "model": place.model, "data_set": place.dataset, "condition": place.condition,
-            "measurement": place.measurement, "quantity": place.quantity,
-            "label": label_of(place, encoders),
+            "measurement": place.measurement,
             "file": "; ".join(os.path.relpath(path, root) for path in place.files),
+            "quantity": place.quantity, "label": label_of(place, encoders), "reason": "",
+            "shown": "", "shown_low": "", "shown_high": "",
+            "value": None, "low": None, "high": None,
         }  # fmt: skip
         if isinstance(entry, Number):
             number = shown(entry)
@@ -58,7 +76,13 @@ def table(
             row |= {"shown_low": number["low"], "shown_high": number["high"]}
             listed.append(row)
             continue
-        run = (place.model, place.dataset, place.condition, place.measurement, entry.reason)
+        run: tuple[str, ...] = (
+            place.model,
+            place.dataset,
+            place.condition,
+            place.measurement,
+            entry.reason,
+        )
         if run not in absent:
             absent[run] = {**row, "reason": entry.reason}
             listed.append(absent[run])
@@ -70,22 +94,36 @@ def table(
     return listed
 
 
-def packed(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+class Packed(TypedDict):
+    """Tables in few bytes.
+
+    Attributes
+    ----------
+    texts
+        Each once.
+    groups
+        By name, the distinct cells of the columns of :data:`GROUPS`, as indices of texts.
+    columns
+        By name, for each row the index of its group, or of the text of a column of :data:`SHOWN`,
+        or a number of :data:`VALUES` or None.
+    tables
+        By name, the indices of its rows. These and the column ``run``, which mostly rise by one or
+        stay, are written as steps from the one before.
+    """
+
+    texts: list[str]
+    groups: dict[str, list[list[int]]]
+    columns: dict[str, list]
+    tables: dict[str, list[int]]
+
+
+def packed(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> Packed:
     """Tables in few bytes: each text, group of texts and row once, however many have it.
 
     Parameters
     ----------
     tables
         Rows of :func:`table` by the name of their table.
-
-    Returns
-    -------
-    dict
-        ``texts``, each once. ``groups``: by name, the distinct cells of the columns of
-        :data:`GROUPS`, as indices of texts. ``columns``: by name, for each row the index of its
-        group, or of the text of a column of :data:`SHOWN`, or a number of :data:`VALUES` or None.
-        ``tables``: by name, the indices of its rows. These and the column ``run``, which mostly
-        rise by one or stay, are written as steps from the one before.
 
     Examples
     --------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 from posenc.artifacts.numbers import Entry
 
@@ -86,6 +86,31 @@ class Place:
             word = ""
         first = (model, dataset, self.condition, word) if model else (word, dataset)
         return ".".join(filter(None, (*first, self.quantity)))
+
+
+class Recorded(TypedDict, total=False):
+    """A number in ``numbers.json`` and in a study's record.
+
+    Attributes
+    ----------
+    value
+        In all digits.
+    shown
+        How it is printed.
+    low, high
+        Ends of the interval of an estimate.
+    rounding
+        What rounding may leave of it, where that is not the share of float32.
+    not_run
+        Why there is no number, in place of the others.
+    """
+
+    value: float
+    shown: str
+    low: float
+    high: float
+    rounding: float
+    not_run: str
 
 
 class Numbers(dict[str, Entry]):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -26,7 +26,7 @@ from posenc.report.collection import add_ends, collect
 from posenc.report.counts import documents_of
 from posenc.report.latex import FALLBACK
 from posenc.report.readers import QUANTITIES, numbers_of
-from posenc.report.records import SHORTER, Place, Results
+from posenc.report.records import SHORTER, Place, Recorded, Results
 from posenc.report.tables import (
     evaluation as evaluation_tables,
 )
@@ -71,12 +71,12 @@ def definition(key: str, entry: Entry) -> str:
     )
 
 
-def numbers_json(results: Results) -> dict[str, dict[str, Any]]:
+def numbers_json(results: Results) -> dict[str, Recorded]:
     """Every number, for :mod:`posenc.report.comparison`; keys name models, not their roles.
 
     A study without documents has those that were measured; its page says what was not run.
     """
-    by_key: dict[str, dict[str, Any]] = {}
+    by_key: dict[str, Recorded] = {}
     numbers = collect(results, roles=False)
     for key, entry in numbers.items():
         if isinstance(entry, NotRun):
@@ -87,7 +87,7 @@ def numbers_json(results: Results) -> dict[str, dict[str, Any]]:
             continue
         shown = keys.written(entry.value, keys.decimals_of(entry))
         by_key[key] = {"value": entry.value, "shown": shown}
-        if entry.low is not None:
+        if entry.low is not None and entry.high is not None:
             by_key[key] |= {"low": entry.low, "high": entry.high}
         if entry.rounding != FLOAT32:
             by_key[key]["rounding"] = entry.rounding
@@ -221,7 +221,7 @@ def on_page(place: Place) -> str:
     return urlencode({name: value for name, value in filters.items() if value} | {"search": words})
 
 
-TABLES = {
+TABLES: Mapping[str, Callable[[Results], Mapping[str, object]]] = {
     **study_tables.TABLES,
     **evaluation_tables.TABLES,
     **position_tables.TABLES,
@@ -251,37 +251,46 @@ def _four_digits(entry: Entry) -> float:
     return float(f"{entry.value:.4g}")
 
 
-def metrics(results: Results) -> dict[str, Any]:
+Tree: TypeAlias = dict[str, "Tree | float"]
+"""Numbers under names, to any depth."""
+
+
+def _below(tree: Tree, *names: str) -> Tree:
+    """The part of a tree under names, which is added where it is not there."""
+    for name in names:
+        part = tree.setdefault(name, {})
+        assert isinstance(part, dict)
+        tree = part
+    return tree
+
+
+def metrics(results: Results) -> Tree:
     """Headline numbers for ``dvc metrics``: by model, data set and condition; four digits."""
     headline = {
         "similarity": ("embedding.cosine", "last.cosine", "last.baseline", "last.rescaled"),
         "perplexity": ("perplexity", "bits_per_byte", "delta_nll", "worse_than_uniform"),
     }
-    by_model: dict[str, Any] = {}
+    by_model: Tree = {}
     for run in results.measurements:
         if run["status"] != "measured" or run["measurement"] not in headline:
             continue  # others follow below, or are in the paper alone
         values = numbers_of(run)
-        model, dataset, condition = (run["run"][part] for part in ("model", "dataset", "condition"))
-        place = by_model.setdefault(model, {}).setdefault(dataset, {}).setdefault(condition, {})
+        names = [run["run"][part] for part in ("model", "dataset", "condition")]
         for key in headline[run["measurement"]]:
-            scope = place.setdefault(run["measurement"], {})
             *outer, last = key.split(".")
-            for part in outer:
-                scope = scope.setdefault(part, {})
-            scope[last] = _four_digits(values[key])
+            place = _below(by_model, *names, run["measurement"], *outer)
+            place[last] = _four_digits(values[key])
     for run in results.of("conditions"):
         for condition, values in condition_facts(run).items():
             model, dataset = (run["run"][part] for part in ("model", "dataset"))
-            place = by_model.setdefault(model, {}).setdefault(dataset, {}).setdefault(condition, {})
-            place["conditions"] = {
+            _below(by_model, model, dataset, condition)["conditions"] = {
                 key: _four_digits(values[key])
                 for key in ("last.cosine", "perplexity", "recovered")
                 if isinstance(values[key], Number)
             }
     for run in results.of("position_embeddings"):
         values = numbers_of(run)
-        by_model.setdefault(run["subject"], {})["positions"] = {
+        _below(by_model, run["subject"])["positions"] = {
             key: _four_digits(values[key]) for key in ("mae", "order_error")
         }
     for run in results.of("lags"):
@@ -290,11 +299,10 @@ def metrics(results: Results) -> dict[str, Any]:
             entry = values["profile_mean"]
             if len(comparison["run"]["models"]) == 1 and isinstance(entry, Number):
                 (model,), dataset = comparison["run"]["models"], comparison["run"]["dataset"]
-                place = by_model.setdefault(model, {}).setdefault(dataset, {})
-                place["lags"] = {"profile_mean": float(f"{entry.value:.4g}")}
+                _below(by_model, model, dataset)["lags"] = {"profile_mean": _four_digits(entry)}
     for training in results.trainings:
         loss = float(f"{training['final_validation_loss']:.4g}")
-        by_model.setdefault(training["model"], {})["training"] = {"final_validation_loss": loss}
+        _below(by_model, training["model"])["training"] = {"final_validation_loss": loss}
     return by_model
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypedDict
 
 from posenc.artifacts.numbers import Number
 from posenc.config import labels
@@ -11,6 +12,13 @@ from posenc.report.quantities import decimals_of, written
 
 ABSENT = "{--}"
 """A cell without a number; the braces keep siunitx from reading it."""
+
+
+class Gridded(TypedDict):
+    """A table of rows of cells, with the ``table-format`` of each column of numbers."""
+
+    rows: list[list[str]]
+    formats: list[str]
 
 
 def escape(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from posenc.artifacts.numbers import Entry, NotRun, Number
 from posenc.conditions.groups import GROUPS, group_of, grouped
@@ -15,6 +15,7 @@ from posenc.report.counts import size
 from posenc.report.readers import numbers_of
 from posenc.report.records import Results
 from posenc.report.tables.cells import (
+    Gridded,
     column,
     display,
     escape,
@@ -23,6 +24,61 @@ from posenc.report.tables.cells import (
     number,
     shared_decimals,
 )
+
+
+class Block(TypedDict):
+    """Rows of a table under one title, or why there are none."""
+
+    title: str
+    reason: str | None
+    rows: list[list[str]]
+
+
+class Conditions(TypedDict):
+    """The table of conditions: three formats of numbers for each data set."""
+
+    datasets: list[str]
+    formats: list[list[str]]
+    blocks: list[Block]
+    reason: str | None
+
+
+class Recovery(TypedDict):
+    """The table of recovered shares: a format for each decoder, and two more of their spread."""
+
+    decoders: list[str]
+    formats: list[str]
+    has_spread: bool
+    blocks: list[Block]
+    reason: str | None
+
+
+class Meaning(TypedDict):
+    """A semantics: the condition that has it, its :func:`ranges`, and its numbers."""
+
+    key: str
+    name: str
+    ranges: list[dict[str, str]]
+    cells: list[str]
+
+
+class Semantics(TypedDict):
+    """The table of semantics."""
+
+    rows: list[Meaning]
+    formats: list[str]
+    reason: str | None
+
+
+class Reference(TypedDict):
+    """The table of reference levels: two formats of numbers for each data set."""
+
+    datasets: list[str]
+    formats: list[list[str]]
+    levels: list[list[str]]
+    conditions: list[list[str]]
+    model: str
+    reason: str | None
 
 
 def _headline(results: Results) -> list[Mapping[str, Any]]:
@@ -54,7 +110,7 @@ def _transposed(columns: Iterable[Sequence[str]]) -> list[list[str]]:
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def conditions_table(results: Results) -> dict[str, Any]:
+def conditions_table(results: Results) -> Conditions:
     """All conditions of the first decoder: perplexity, change of loss, recovered share."""
     runs = _headline(results)
     specs = results.study["conditions"]
@@ -88,7 +144,11 @@ def conditions_table(results: Results) -> dict[str, Any]:
         "datasets": [f"{display(run['run']['dataset'])}: {size([run])}" for run in runs],
         "formats": formats,
         "blocks": [
-            {"title": GROUPS.get(group, ""), "rows": [next(rows) for _ in names]}
+            {
+                "title": GROUPS.get(group, ""),
+                "reason": None,
+                "rows": [next(rows) for _ in names],
+            }
             for group, names in named.items()
             if names
         ],
@@ -116,7 +176,7 @@ def _learned(results: Results, name: str) -> str:
     return {"distilled": "averages", "closed_form": "means"}.get(method, method)
 
 
-def recovery_table(results: Results) -> dict[str, Any]:
+def recovery_table(results: Results) -> Recovery:
     """Share of the lost log-perplexity that masks recover, by data set and decoder."""
     study = results.study["study"]
     decoders = keys.decoders(results.study)
@@ -234,7 +294,7 @@ def ranges(versions: Mapping[str, Any], semantics: str) -> list[dict[str, str]]:
     return spans
 
 
-def semantics_table(results: Results) -> dict[str, Any]:
+def semantics_table(results: Results) -> Semantics:
     """What one mask means, where the library meant it, what is tested of it, and what it costs."""
     dataset = keys.dataset_roles(results.study)["reviews"]
     runs = [run for run in _headline(results) if run["run"]["dataset"] == dataset]
@@ -273,7 +333,7 @@ def semantics_table(results: Results) -> dict[str, Any]:
     }
 
 
-def anisotropy_table(results: Results) -> dict[str, Any]:
+def anisotropy_table(results: Results) -> Gridded:
     """What the cosine of the last hidden state is without what all tokens share."""
     runs = [
         run
@@ -294,7 +354,7 @@ def anisotropy_table(results: Results) -> dict[str, Any]:
     return {"rows": _transposed(columns), "formats": formats}
 
 
-def norms_table(results: Results) -> dict[str, Any]:
+def norms_table(results: Results) -> Gridded:
     """How much of the position norms tell, and what it costs to take them away."""
     runs = results.of("norms")
     facts = {
@@ -327,7 +387,7 @@ def _level(level: Mapping[str, Any]) -> dict[str, Number]:
     return {"perplexity": perplexity, "bits_per_byte": Number(**level["bits_per_byte"])}
 
 
-def reference_table(results: Results) -> dict[str, Any]:
+def reference_table(results: Results) -> Reference:
     """Perplexity of the first decoder beside that of models without a network."""
     model = keys.model_roles(results.study)["decoder"]
     runs = [

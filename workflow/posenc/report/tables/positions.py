@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypedDict
 
 from posenc.artifacts.numbers import Entry, Number, estimate
 from posenc.measurements.lags.quantities import compared
@@ -14,6 +14,20 @@ from posenc.report.tables.cells import column, display, escape, intervals
 
 TEMPLATE = "columns"
 """All are laid out by one template, from heads, formats and rows."""
+
+Group = TypedDict("Group", {"title": str, "count": int, "from": int, "to": int})
+"""A title over ``count`` columns, from the one with the number ``from`` to that with ``to``."""
+
+
+class Columned(TypedDict):
+    """What the template takes: ``others`` are names, each with why it was not run."""
+
+    template: str
+    formats: list[str]
+    heads: list[str]
+    groups: list[Group]
+    rows: list[list[str]]
+    others: list[list[str]]
 
 
 class Columns:
@@ -61,10 +75,11 @@ class Columns:
         """Put a title over the columns since a place."""
         self.groups.append((title, len(self.heads) - since))
 
-    def made(self, others: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
-        """What the template takes; each of ``others`` is a name and why it was not run."""
+    def made(self, others: Sequence[tuple[str, str]] = ()) -> Columned:
+        """The whole table; each of ``others`` is a name and why it was not run."""
         rows = [list(row) for row in zip(*self._cells, strict=True)]
-        edges, start = [], 1
+        edges: list[Group] = []
+        start = 1
         for title, count in self.groups:
             edges.append({"title": title, "count": count, "from": start, "to": start + count - 1})
             start += count
@@ -93,7 +108,7 @@ def _parts(results: Results, kind: str) -> list[tuple[str, str]]:
     return [(part, why) for (part, own), why in lacking.items() if own == kind]
 
 
-def positions_table(results: Results) -> dict[str, Any]:
+def positions_table(results: Results) -> Columned:
     """What is read off each table of position embeddings, beside random ones of its shape.
 
     What was published of others, digit for digit, has rows of its own.
@@ -139,7 +154,7 @@ def _published(results: Results) -> dict[str, dict[str, Entry | str]]:
     return rows
 
 
-def waves_table(results: Results) -> dict[str, Any]:
+def waves_table(results: Results) -> Columned:
     """Frequencies and components of each table, and its last rows."""
     runs = results.of("position_embeddings")
     facts = [numbers_of(run) for run in runs]
@@ -169,7 +184,7 @@ def waves_table(results: Results) -> dict[str, Any]:
     return table.made()
 
 
-def readback_table(results: Results) -> dict[str, Any]:
+def readback_table(results: Results) -> Columned:
     """Share of (token, position) pairs that are read back from noisy sums, by noise."""
     runs, others = _split(results.of("readback"), "model")
     others += _parts(results, "readback")
@@ -193,7 +208,7 @@ def readback_table(results: Results) -> dict[str, Any]:
     return table.made(others)
 
 
-def position_heads_table(results: Results) -> dict[str, Any]:
+def position_heads_table(results: Results) -> Columned:
     """What heads make of positions alone, of models and of parts of checkpoints; with nulls."""
     runs = results.of("position_heads")
     measured = [run for run in runs if run["status"] == "measured"]
@@ -230,7 +245,7 @@ def position_heads_table(results: Results) -> dict[str, Any]:
     return table.made(others)
 
 
-def probes_table(results: Results) -> dict[str, Any]:
+def probes_table(results: Results) -> Columned:
     """Errors of the probes of position by run, and of decoders trained with each scheme."""
     runs, others = _split([*results.of("probes"), *results.of("scheme_probes")], "model")
     others += _parts(results, "probes")
@@ -265,7 +280,7 @@ def _head(values: Mapping[str, Entry], name: str) -> str:
     return "--"
 
 
-def heads_table(results: Results) -> dict[str, Any]:
+def heads_table(results: Results) -> Columned:
     """The heads that look most at one place, and how well weights predict where heads look."""
     intact = [
         measurement

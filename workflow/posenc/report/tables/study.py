@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 from urllib.parse import urlsplit
 
 from posenc.artifacts.numbers import NotRun, Number
@@ -16,7 +16,42 @@ from posenc.report.tables.cells import column, display, escape, intervals, share
 from posenc.tokens.coverage import Coverage
 
 
-def _rows(runs: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping], list[dict]]:
+class Models(TypedDict):
+    """The table of models."""
+
+    rows: list[list[str]]
+
+
+class DataSets(TypedDict):
+    """The table of data sets; ``notes`` say what is cut of documents."""
+
+    rows: list[list[str]]
+    notes: list[str]
+
+
+class Run(TypedDict):
+    """A row of a table of runs: its names, and its numbers or why there are none."""
+
+    names: list[str]
+    reason: str | None
+    cells: Sequence[str]
+
+
+class Runs(TypedDict):
+    """A table of runs, with the ``table-format`` of columns of numbers by their names."""
+
+    rows: list[Run]
+    formats: dict[str, str]
+
+
+class Published(TypedDict):
+    """A table of published values beside ours, laid out by ``template``."""
+
+    template: str
+    rows: list[list[str]]
+
+
+def _rows(runs: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping], list[Run]]:
     """Split runs into the measured ones, and one row for each model and reason of the others."""
     measured = [run for run in runs if run["status"] == "measured"]
     others = [run for run in runs if run["status"] != "measured"]
@@ -31,7 +66,7 @@ def _names(run: Mapping[str, Any]) -> list[str]:
     return [display(run["run"][part]) for part in ("model", "dataset", "condition")]
 
 
-def models_table(results: Results) -> dict[str, Any]:
+def models_table(results: Results) -> Models:
     """Rows of the table of models."""
     rows = []
     for name in results.study["study"]["models"]:
@@ -57,7 +92,7 @@ def _shape(results: Results, name: str) -> tuple[int | None, int | None]:
     return next(iter(widths), None), max(states, default=1) - 1 or None
 
 
-def datasets_table(results: Results) -> dict[str, Any]:
+def datasets_table(results: Results) -> DataSets:
     """Rows of the table of data sets, with the documents whose activations are kept."""
     rows = []
     for name in results.study["study"]["datasets"]:
@@ -95,7 +130,7 @@ def _numbers(run: Mapping[str, Any]) -> dict[str, Number | None]:
     return {key: entry if isinstance(entry, Number) else None for key, entry in entries}
 
 
-def similarity_table(results: Results) -> dict[str, Any]:
+def similarity_table(results: Results) -> Runs:
     """Rows of the table of token cosines, without the intact model's."""
     runs = [run for run in results.of("similarity") if run["run"]["condition"] != keys.INTACT]
     measured, others = _rows(runs)
@@ -114,14 +149,14 @@ def similarity_table(results: Results) -> dict[str, Any]:
             columns.append(intervals(entries, decimals))
     # A sign in one column leaves room for it in all, so that they look alike.
     formats = {"tokens": form, "cosine": min(forms, default="1.4")}
-    rows = [
+    rows: list[Run] = [
         {"names": _names(run), "reason": None, "cells": cells}
         for run, cells in zip(measured, zip(*columns, strict=True), strict=True)
     ]
     return {"rows": rows + others, "formats": formats}
 
 
-def perplexity_table(results: Results) -> dict[str, Any]:
+def perplexity_table(results: Results) -> Runs:
     """Rows of the table of perplexities; models without a head say so."""
     measured, others = _rows(results.of("perplexity"))
     facts = [numbers_of(run) for run in measured]
@@ -147,14 +182,14 @@ def perplexity_table(results: Results) -> dict[str, Any]:
         columns.append(cells)
         if name in ("perplexity", "delta"):
             columns.append(intervals(entries, decimals))
-    rows = [
+    rows: list[Run] = [
         {"names": _names(run), "reason": None, "cells": cells}
         for run, cells in zip(measured, zip(*columns, strict=True), strict=True)
     ]
     return {"rows": rows + others, "formats": formats}
 
 
-def published_table(results: Results, table: str = "results") -> dict[str, Any]:
+def published_table(results: Results, table: str = "results") -> Published:
     """Published values beside ours; it says where our model is another one.
 
     Parameters
@@ -195,7 +230,7 @@ def published_table(results: Results, table: str = "results") -> dict[str, Any]:
     return {"template": "published", "rows": rows}
 
 
-def published_experiments_table(results: Results) -> dict[str, Any]:
+def published_experiments_table(results: Results) -> Published:
     """Published values of trained networks beside ours."""
     return published_table(results, "experiments")
 

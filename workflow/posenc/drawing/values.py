@@ -124,10 +124,8 @@ def values(figure: Canvas) -> Values:
                     continue
                 seen.add((*place, colour))
                 point = series.points[index]
-                said: list[int | str] = [
-                    *place,
-                    *(_said(axes, series, point, i, words[i]) for i in (0, 1)),
-                ]
+                said: list[int | str] = [*place]
+                said += [_said(axes, series, point, axis, words[axis]) for axis in (0, 1)]
                 if series.heights is not None:
                     said += [2, number_in_words(series.heights[index])]
                 elif interval := next(

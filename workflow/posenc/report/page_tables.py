@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypedDict
 
@@ -58,8 +59,8 @@ def table(rows: Mapping[Place, Entry], root: str, encoders: Collection[str] = ()
         Models without a loss.
     """
     listed: list[Row] = []
-    absent: dict[tuple[str, ...], Row] = {}
-    counts: dict[tuple[str, ...], int] = {}
+    absent: dict[tuple[str, str, str, str, str], Row] = {}
+    counts: Counter[tuple[str, str, str, str, str]] = Counter()
     for place, entry in rows.items():
         row: Row = {
             "model": place.model, "data_set": place.dataset, "condition": place.condition,
@@ -76,17 +77,11 @@ def table(rows: Mapping[Place, Entry], root: str, encoders: Collection[str] = ()
             row |= {"shown_low": number["low"], "shown_high": number["high"]}
             listed.append(row)
             continue
-        run: tuple[str, ...] = (
-            place.model,
-            place.dataset,
-            place.condition,
-            place.measurement,
-            entry.reason,
-        )
+        run = (place.model, place.dataset, place.condition, place.measurement, entry.reason)
         if run not in absent:
             absent[run] = {**row, "reason": entry.reason}
             listed.append(absent[run])
-        counts[run] = counts.get(run, 0) + 1
+        counts[run] += 1
     for run, row in absent.items():
         if counts[run] > 1:
             row["label"] = f"{display(row['measurement'])}{JOINT}{counts[run]} quantities"

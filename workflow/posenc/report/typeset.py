@@ -20,6 +20,7 @@ from posenc.figures import catalogue
 from posenc.figures.parameters import LINEAR
 from posenc.measurements.conditions.quantities import condition_facts
 from posenc.measurements.lags.quantities import lags
+from posenc.measurements.lags.result import Lags
 from posenc.report import quantities as keys
 from posenc.report.asked import has_documents, is_asked
 from posenc.report.collection import add_ends, collect
@@ -294,12 +295,11 @@ def metrics(results: Results) -> Tree:
             key: _four_digits(values[key]) for key in ("mae", "order_error")
         }
     for run in results.of("lags"):
-        for comparison in run.get("comparisons", []):
-            values = lags(comparison)
-            entry = values["profile_mean"]
-            if len(comparison["run"]["models"]) == 1 and isinstance(entry, Number):
-                (model,), dataset = comparison["run"]["models"], comparison["run"]["dataset"]
-                _below(by_model, model, dataset)["lags"] = {"profile_mean": _four_digits(entry)}
+        for comparison in Lags.of(run).comparisons if run["status"] == "measured" else ():
+            entry = lags(comparison)["profile_mean"]
+            if len(comparison.run.models) == 1 and isinstance(entry, Number):
+                place = _below(by_model, *comparison.run.models, comparison.run.dataset)
+                place["lags"] = {"profile_mean": _four_digits(entry)}
     for training in results.trainings:
         loss = float(f"{training['final_validation_loss']:.4g}")
         _below(by_model, training["model"])["training"] = {"final_validation_loss": loss}

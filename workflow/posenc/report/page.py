@@ -25,7 +25,7 @@ from posenc.report.collection import collect
 from posenc.report.links import ways_in
 from posenc.report.page_findings import findings, headlines
 from posenc.report.page_heads import heads
-from posenc.report.page_materials import Reading, coverages, materials, synthetic
+from posenc.report.page_materials import ShownCoverage, coverages, materials, synthetic
 from posenc.report.page_numbers import shown, typographic
 from posenc.report.page_pictures import Pictures
 from posenc.report.page_tables import Row, embedded_json, packed, table
@@ -38,7 +38,7 @@ from posenc.report.words import anchor, spoken_parts
 MOST_BYTES = 4_000_000
 """A larger page is still written, but the step says so."""
 identity = itemgetter("model", "data_set", "condition", "measurement", "quantity")
-"""Which number a row is of: one in two tables counts once."""
+"""Which number a row is of: a number in two tables counts once."""
 JAPANESE = "page.ja.json"
 """The fixed texts of the page, and what they are in Japanese.
 
@@ -59,15 +59,15 @@ class Figure:
     inputs: tuple[str, ...]
 
 
-class Lacking(TypedDict):
-    """What was not run and why, and of how many numbers, where it is of numbers."""
+class Absence(TypedDict):
+    """What was not run and why; ``count`` is None where it is no set of numbers."""
 
     what: str
     reason: str
     count: int | None
 
 
-class Theirs(TypedDict):
+class PublishedValue(TypedDict):
     """A published value, what it is of, and the name of its source."""
 
     quantity: str
@@ -77,7 +77,7 @@ class Theirs(TypedDict):
     source: str
 
 
-class Compared(Theirs):
+class Comparison(PublishedValue):
     """A published value beside ours.
 
     Attributes
@@ -96,7 +96,7 @@ class Compared(Theirs):
 class Published(TypedDict):
     """Published values beside ours, and the titles of their sources by name."""
 
-    rows: list[Compared]
+    rows: list[Comparison]
     sources: list[tuple[str, str]]
 
 
@@ -127,7 +127,7 @@ class Exhibit(TypedDict):
     picture: Mapping[str, object]
     rows: list[Row]
     id: str
-    cut: list[Reading]
+    cut: list[ShownCoverage]
     inputs: list[str]
     command: str
 
@@ -159,7 +159,7 @@ def rows_behind(figure: Figure, rows: Mapping[Place, Entry]) -> dict[Place, Entr
     }
 
 
-def not_run(rows: Mapping[Place, Entry], results: Results) -> list[Lacking]:
+def not_run(rows: Mapping[Place, Entry], results: Results) -> list[Absence]:
     """What was not run and why: a row for each measurement and reason."""
     counts: dict[tuple[str, str], int] = {}
     for place, entry in rows.items():
@@ -172,7 +172,7 @@ def not_run(rows: Mapping[Place, Entry], results: Results) -> list[Lacking]:
         not_for = re.fullmatch(r"(\w+) is not for (\w+)", reason)
         line = (what, f"not for {display(not_for[2])}") if not_for else (what, reason)
         merged.setdefault(line, []).append((display(not_for[1]) if not_for else "", count))
-    counted: list[Lacking] = [
+    counted: list[Absence] = [
         {
             "what": what,
             "reason": ": ".join(filter(None, [reason, ", ".join(n for n, _ in each if n)])),
@@ -180,7 +180,7 @@ def not_run(rows: Mapping[Place, Entry], results: Results) -> list[Lacking]:
         }
         for (what, reason), each in merged.items()
     ]
-    lacking: list[Lacking] = [
+    lacking: list[Absence] = [
         {"what": "the text of the documents", "reason": reason, "count": None}
         for reason in keys.missing_roles(results.study)
     ]
@@ -188,8 +188,8 @@ def not_run(rows: Mapping[Place, Entry], results: Results) -> list[Lacking]:
 
 
 def cut_behind(
-    rows: Mapping[Place, Entry], coverage: Mapping[tuple[str, str], Reading]
-) -> list[Reading]:
+    rows: Mapping[Place, Entry], coverage: Mapping[tuple[str, str], ShownCoverage]
+) -> list[ShownCoverage]:
     """What is cut of the documents behind numbers."""
     runs = dict.fromkeys((place.model, place.dataset) for place in rows)
     return [coverage[run] for run in runs if run in coverage and coverage[run]["is_cut"]]
@@ -197,9 +197,9 @@ def cut_behind(
 
 def published(results: Results, numbers: Numbers, rows: Mapping[Place, Entry]) -> Published:
     """Published values beside ours, and whether ours are of the same weights."""
-    compared: list[Compared] = []
+    compared: list[Comparison] = []
     for value in results.published["values"].values():
-        theirs: Theirs = {
+        theirs: PublishedValue = {
             "quantity": value["quantity"],
             "condition": value["condition"].replace("--", "–"),
             "model": value["model"],
@@ -233,7 +233,7 @@ def sections(
     root: str,
     folder: Path,
     pictures: Pictures,
-    coverage: Mapping[tuple[str, str], Reading],
+    coverage: Mapping[tuple[str, str], ShownCoverage],
     encoders: Collection[str] = (),
 ) -> tuple[list[Category], list[Row]]:
     """Figures by category, with their pictures and tables; and the numbers in none of these."""

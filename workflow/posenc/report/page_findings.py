@@ -19,7 +19,7 @@ MARGIN = 0.08
 """Of a drawing, on both sides, as a share of what lies between."""
 
 
-class Opening(TypedDict):
+class ShownHeadline(TypedDict):
     """A headline of the page, with its number as it is shown."""
 
     title: str
@@ -44,7 +44,7 @@ class Drawing(TypedDict):
     rows: list[Dot]
 
 
-class Told(TypedDict):
+class ShownFinding(TypedDict):
     """A finding of the page.
 
     Attributes
@@ -102,7 +102,7 @@ class Measured:
         return display(self.roles[role] or f"no {role}")
 
 
-def headline_of(headline: Headline, measured: Measured) -> Opening | None:
+def headline_of(headline: Headline, measured: Measured) -> ShownHeadline | None:
     """A number that opens the page; None where it was not measured."""
     number = measured.find(headline.place)
     if number is None:
@@ -125,7 +125,7 @@ def headline_of(headline: Headline, measured: Measured) -> Opening | None:
     }
 
 
-def headlines(study: Mapping[str, Any], rows: Rows) -> list[Opening]:
+def headlines(study: Mapping[str, Any], rows: Rows) -> list[ShownHeadline]:
     """The numbers that open the page of a study without findings: those that it has."""
     measured = Measured(study, rows)
     return [one for one in (headline_of(each, measured) for each in HEADLINES) if one]
@@ -180,7 +180,9 @@ def drawn(finding: Finding, numbers: tuple[Number, Number]) -> Drawing:
     }
 
 
-def finding_of(finding: Finding, measured: Measured, figures: Mapping[str, int]) -> Told | None:
+def finding_of(
+    finding: Finding, measured: Measured, figures: Mapping[str, int]
+) -> ShownFinding | None:
     """A finding with its control; None where the study has not measured both."""
     share, control = measured.find(finding.place), measured.find(finding.control)
     if share is None or control is None:
@@ -198,7 +200,9 @@ def finding_of(finding: Finding, measured: Measured, figures: Mapping[str, int])
     }
 
 
-def findings(study: Mapping[str, Any], rows: Rows, figures: Mapping[str, int]) -> list[Told]:
+def findings(
+    study: Mapping[str, Any], rows: Rows, figures: Mapping[str, int]
+) -> list[ShownFinding]:
     """The findings that a study measures, in order.
 
     Parameters

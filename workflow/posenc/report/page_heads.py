@@ -40,7 +40,7 @@ COMPARED = ("intact", WITHOUT, CLOSED_FORM, "placebo_heads")
 OF_DECODERS, OF_ENCODERS = ("perplexity", "nll_per_token"), ("last_cosine",)
 
 
-class Clearest(TypedDict):
+class ClearestHead(TypedDict):
     """A head, the offset that it looks at most, and its mean attention there."""
 
     model: str
@@ -66,14 +66,14 @@ class Mask(TypedDict):
     points: list[Point]
 
 
-class Varied(Mask):
+class VariedMask(Mask):
     """A mask whose parameter the page varies, from the value that was measured as a condition."""
 
     parameter: str
     at: float
 
 
-class ClosedForm(Mask):
+class ClosedFormMask(Mask):
     """The mask in closed form of each head.
 
     ``heads`` has, of each, what it adds to keys by distance and to the first key, in thousandths;
@@ -83,7 +83,7 @@ class ClosedForm(Mask):
     heads: list[list[str]]
 
 
-class OnDataSet(TypedDict):
+class DataSetHeads(TypedDict):
     """What is measured of a model's heads on a data set.
 
     Attributes
@@ -108,7 +108,7 @@ class OnDataSet(TypedDict):
     window: int
     masses: dict[str, list[str]]
     curves: list[list[str]] | None
-    masks: list[Varied | ClosedForm]
+    masks: list[VariedMask | ClosedFormMask]
     intact: list[list[str]]
     quantities: list[str]
 
@@ -122,7 +122,7 @@ class Model(TypedDict):
     heads: int
     pieces: list[str]
     scores: dict[str, list[list[str]]]
-    datasets: list[OnDataSet]
+    datasets: list[DataSetHeads]
 
 
 def heads(results: Results) -> str | None:
@@ -134,12 +134,12 @@ def heads(results: Results) -> str | None:
     return embedded_json({"models": models, "clearest": clearest(sentences)})
 
 
-def clearest(sentences: Iterable[Mapping[str, Any]]) -> Clearest:
+def clearest(sentences: Iterable[Mapping[str, Any]]) -> ClearestHead:
     """The head whose mean attention, with positions, has the largest share at one offset.
 
     Offset 0 does not count: a head needs no positions to look at the query's own token.
     """
-    found: list[Clearest] = []
+    found: list[ClearestHead] = []
     for sentence in sentences:
         (layers,) = [c["layers"] for c in sentence["conditions"] if c["condition"] == "intact"]
         tokens = sentence["tokens"]
@@ -171,7 +171,7 @@ def measured(measurement: Mapping[str, Any]) -> bool:
 def of_model(measurement: Mapping[str, Any], results: Results) -> Model:
     """A model: its sentence's scores, and what is measured of its heads on each data set."""
     model = measurement["run"]["model"]
-    datasets: list[OnDataSet] = []
+    datasets: list[DataSetHeads] = []
     for dataset in results.study["study"]["datasets"]:
         own = {"model": model, "dataset": dataset}
 
@@ -278,7 +278,7 @@ def intact_of(measurement: Mapping[str, Any]) -> list[list[str]]:
 
 def closed_form(
     measurement: Mapping[str, Any], parts: Mapping[str, Any], tokens: int
-) -> ClosedForm | None:
+) -> ClosedFormMask | None:
     """The mask in closed form of each head of a decoder, and what was measured of all together."""
     entries = {entry["condition"]: entry for entry in measurement["conditions"]}
     if not {WITHOUT, CLOSED_FORM} <= entries.keys():
@@ -303,12 +303,12 @@ def closed_form(
     }
 
 
-def masks_of(measurement: Mapping[str, Any]) -> list[Varied]:
+def masks_of(measurement: Mapping[str, Any]) -> list[VariedMask]:
     """Masks on the model without positions, each with the values at which it was measured."""
     entries = {entry["condition"]: entry for entry in measurement["conditions"]}
     if WITHOUT not in entries:
         return []
-    masks: dict[tuple[str, str], Varied] = {}
+    masks: dict[tuple[str, str], VariedMask] = {}
     for name, entry in entries.items():
         spec = entry["spec"]
         mask = spec.get("mask") or {"semantics": "", "profile": {"kind": ""}}

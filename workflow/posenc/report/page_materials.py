@@ -11,7 +11,7 @@ from posenc.report.records import Results
 from posenc.tokens.coverage import Coverage
 
 
-class Verified(TypedDict):
+class Verification(TypedDict):
     """How a model compares with the library.
 
     Attributes
@@ -36,7 +36,7 @@ class Model(TypedDict):
     """A model, and how it compares with the library where it was compared."""
 
     name: str
-    verified: Verified | None
+    verified: Verification | None
     text: str
 
 
@@ -47,7 +47,7 @@ class Materials(TypedDict):
     datasets: list[dict[str, str]]
 
 
-class Reading(TypedDict):
+class ShownCoverage(TypedDict):
     """How much a model reads of a data set; ``cut`` counts documents, ``percent`` is of tokens."""
 
     model: str
@@ -79,7 +79,7 @@ def synthetic(study: Mapping[str, Any]) -> list[str]:
     return [name for name, dataset in datasets if dataset["source"]["kind"] == "sample"]
 
 
-def verified(verification: Mapping[str, Any]) -> Verified:
+def verified(verification: Mapping[str, Any]) -> Verification:
     """What a model's comparison with the library says, for the page.
 
     Parameters
@@ -130,9 +130,9 @@ def materials(results: Results) -> Materials:
     return {"models": models, "datasets": datasets}
 
 
-def coverages(results: Results) -> dict[tuple[str, str], Reading]:
+def coverages(results: Results) -> dict[tuple[str, str], ShownCoverage]:
     """How much each model reads of each data set, as the page says it; by model and data set."""
-    said: dict[tuple[str, str], Reading] = {}
+    said: dict[tuple[str, str], ShownCoverage] = {}
     for measurement in results.of("conditions"):
         coverage = Coverage(**measurement["coverage"])
         model, dataset = (measurement["run"][part] for part in ("model", "dataset"))

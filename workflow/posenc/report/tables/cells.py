@@ -14,7 +14,7 @@ ABSENT = "{--}"
 """A cell without a number; the braces keep siunitx from reading it."""
 
 
-class Gridded(TypedDict):
+class Grid(TypedDict):
     """A table of rows of cells, with the ``table-format`` of each column of numbers."""
 
     rows: list[list[str]]

@@ -15,7 +15,7 @@ from posenc.report.counts import size
 from posenc.report.readers import numbers_of
 from posenc.report.records import Results
 from posenc.report.tables.cells import (
-    Gridded,
+    Grid,
     column,
     display,
     escape,
@@ -53,7 +53,7 @@ class Recovery(TypedDict):
     reason: str | None
 
 
-class Meaning(TypedDict):
+class SemanticsRow(TypedDict):
     """A semantics: the condition that has it, its :func:`ranges`, and its numbers."""
 
     key: str
@@ -65,7 +65,7 @@ class Meaning(TypedDict):
 class Semantics(TypedDict):
     """The table of semantics."""
 
-    rows: list[Meaning]
+    rows: list[SemanticsRow]
     formats: list[str]
     reason: str | None
 
@@ -333,7 +333,7 @@ def semantics_table(results: Results) -> Semantics:
     }
 
 
-def anisotropy_table(results: Results) -> Gridded:
+def anisotropy_table(results: Results) -> Grid:
     """What the cosine of the last hidden state is without what all tokens share."""
     runs = [
         run
@@ -354,7 +354,7 @@ def anisotropy_table(results: Results) -> Gridded:
     return {"rows": _transposed(columns), "formats": formats}
 
 
-def norms_table(results: Results) -> Gridded:
+def norms_table(results: Results) -> Grid:
     """How much of the position norms tell, and what it costs to take them away."""
     runs = results.of("norms")
     facts = {

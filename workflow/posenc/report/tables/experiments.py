@@ -10,7 +10,7 @@ from posenc.experiments.memory_networks.quantities import network_name
 from posenc.experiments.tokenizers.quantities import tokenizers
 from posenc.report.records import Results
 from posenc.report.tables.cells import display, escape
-from posenc.report.tables.positions import Columned, Columns
+from posenc.report.tables.positions import Columns, Layout
 
 POSITIONS = {"intact": "with", "zero": "without"}
 METHODS = {"frozen": "frozen", "fine_tuned": "fine-tuned"}
@@ -32,7 +32,7 @@ def _mean(entry: Mapping[str, Any] | None) -> Entry:
     return percent(entry)
 
 
-def downstream_table(results: Results) -> Columned:
+def downstream_table(results: Results) -> Layout:
     """Accuracy of classifiers by task, method and positions, over seeds."""
     runs, others = _measured(results, "downstream")
     rows = [(run, result) for run in runs for result in run["results"]]
@@ -57,7 +57,7 @@ def downstream_table(results: Results) -> Columned:
     return table.made(others if runs or others else _absent("downstream"))
 
 
-def tokenizers_table(results: Results) -> Columned:
+def tokenizers_table(results: Results) -> Layout:
     """Vocabulary, fertility and bits a byte of each tokenizer."""
     runs, others = _measured(results, "tokenizers")
     rows = [tokenizer for run in runs for tokenizer in run["tokenizers"]]
@@ -86,7 +86,7 @@ def tokenizers_table(results: Results) -> Columned:
     return table.made(others)
 
 
-def pretraining_table(results: Results) -> Columned:
+def pretraining_table(results: Results) -> Layout:
     """Accuracy of each cell of GPT-1's ablation, over seeds."""
     runs, others = _measured(results, "pretraining")
     rows = [cell for run in runs for cell in run["cells"]]
@@ -104,7 +104,7 @@ def pretraining_table(results: Results) -> Columned:
     return table.made(others)
 
 
-def memory_networks_table(results: Results) -> Columned:
+def memory_networks_table(results: Results) -> Layout:
     """Test errors of each network on each task, over seeds."""
     runs, others = _measured(results, "memory_networks")
     tasks = [entry["task"] for run in runs for entry in run["tasks"]]
@@ -130,7 +130,7 @@ def memory_networks_table(results: Results) -> Columned:
     return table.made(others)
 
 
-def scaling_table(results: Results) -> Columned:
+def scaling_table(results: Results) -> Layout:
     """Scores, largest probability and Jacobian by d_k, raw and scaled."""
     runs, others = _measured(results, "scaling")
     rows = [dimension for run in runs for dimension in run["dimensions"]]

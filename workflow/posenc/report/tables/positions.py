@@ -19,7 +19,7 @@ Group = TypedDict("Group", {"title": str, "count": int, "from": int, "to": int})
 """A title over ``count`` columns, from the one with the number ``from`` to that with ``to``."""
 
 
-class Columned(TypedDict):
+class Layout(TypedDict):
     """What the template takes: ``others`` are names, each with why it was not run."""
 
     template: str
@@ -75,7 +75,7 @@ class Columns:
         """Put a title over the columns since a place."""
         self.groups.append((title, len(self.heads) - since))
 
-    def made(self, others: Sequence[tuple[str, str]] = ()) -> Columned:
+    def made(self, others: Sequence[tuple[str, str]] = ()) -> Layout:
         """The whole table; each of ``others`` is a name and why it was not run."""
         rows = [list(row) for row in zip(*self._cells, strict=True)]
         edges: list[Group] = []
@@ -108,7 +108,7 @@ def _parts(results: Results, kind: str) -> list[tuple[str, str]]:
     return [(part, why) for (part, own), why in lacking.items() if own == kind]
 
 
-def positions_table(results: Results) -> Columned:
+def positions_table(results: Results) -> Layout:
     """What is read off each table of position embeddings, beside random ones of its shape.
 
     What was published of others, digit for digit, has rows of its own.
@@ -154,7 +154,7 @@ def _published(results: Results) -> dict[str, dict[str, Entry | str]]:
     return rows
 
 
-def waves_table(results: Results) -> Columned:
+def waves_table(results: Results) -> Layout:
     """Frequencies and components of each table, and its last rows."""
     runs = results.of("position_embeddings")
     facts = [numbers_of(run) for run in runs]
@@ -184,7 +184,7 @@ def waves_table(results: Results) -> Columned:
     return table.made()
 
 
-def readback_table(results: Results) -> Columned:
+def readback_table(results: Results) -> Layout:
     """Share of (token, position) pairs that are read back from noisy sums, by noise."""
     runs, others = _split(results.of("readback"), "model")
     others += _parts(results, "readback")
@@ -208,7 +208,7 @@ def readback_table(results: Results) -> Columned:
     return table.made(others)
 
 
-def position_heads_table(results: Results) -> Columned:
+def position_heads_table(results: Results) -> Layout:
     """What heads make of positions alone, of models and of parts of checkpoints; with nulls."""
     runs = results.of("position_heads")
     measured = [run for run in runs if run["status"] == "measured"]
@@ -245,7 +245,7 @@ def position_heads_table(results: Results) -> Columned:
     return table.made(others)
 
 
-def probes_table(results: Results) -> Columned:
+def probes_table(results: Results) -> Layout:
     """Errors of the probes of position by run, and of decoders trained with each scheme."""
     runs, others = _split([*results.of("probes"), *results.of("scheme_probes")], "model")
     others += _parts(results, "probes")
@@ -280,7 +280,7 @@ def _head(values: Mapping[str, Entry], name: str) -> str:
     return "--"
 
 
-def heads_table(results: Results) -> Columned:
+def heads_table(results: Results) -> Layout:
     """The heads that look most at one place, and how well weights predict where heads look."""
     intact = [
         measurement

@@ -29,7 +29,7 @@ class DataSets(TypedDict):
     notes: list[str]
 
 
-class Run(TypedDict):
+class RunRow(TypedDict):
     """A row of a table of runs: its names, and its numbers or why there are none."""
 
     names: list[str]
@@ -37,10 +37,10 @@ class Run(TypedDict):
     cells: Sequence[str]
 
 
-class Runs(TypedDict):
+class RunTable(TypedDict):
     """A table of runs, with the ``table-format`` of columns of numbers by their names."""
 
-    rows: list[Run]
+    rows: list[RunRow]
     formats: dict[str, str]
 
 
@@ -51,7 +51,7 @@ class Published(TypedDict):
     rows: list[list[str]]
 
 
-def _rows(runs: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping], list[Run]]:
+def _rows(runs: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping], list[RunRow]]:
     """Split runs into the measured ones, and one row for each model and reason of the others."""
     measured = [run for run in runs if run["status"] == "measured"]
     others = [run for run in runs if run["status"] != "measured"]
@@ -130,7 +130,7 @@ def _numbers(run: Mapping[str, Any]) -> dict[str, Number | None]:
     return {key: entry if isinstance(entry, Number) else None for key, entry in entries}
 
 
-def similarity_table(results: Results) -> Runs:
+def similarity_table(results: Results) -> RunTable:
     """Rows of the table of token cosines, without the intact model's."""
     runs = [run for run in results.of("similarity") if run["run"]["condition"] != keys.INTACT]
     measured, others = _rows(runs)
@@ -149,14 +149,14 @@ def similarity_table(results: Results) -> Runs:
             columns.append(intervals(entries, decimals))
     # A sign in one column leaves room for it in all, so that they look alike.
     formats = {"tokens": form, "cosine": min(forms, default="1.4")}
-    rows: list[Run] = [
+    rows: list[RunRow] = [
         {"names": _names(run), "reason": None, "cells": cells}
         for run, cells in zip(measured, zip(*columns, strict=True), strict=True)
     ]
     return {"rows": rows + others, "formats": formats}
 
 
-def perplexity_table(results: Results) -> Runs:
+def perplexity_table(results: Results) -> RunTable:
     """Rows of the table of perplexities; models without a head say so."""
     measured, others = _rows(results.of("perplexity"))
     facts = [numbers_of(run) for run in measured]
@@ -182,7 +182,7 @@ def perplexity_table(results: Results) -> Runs:
         columns.append(cells)
         if name in ("perplexity", "delta"):
             columns.append(intervals(entries, decimals))
-    rows: list[Run] = [
+    rows: list[RunRow] = [
         {"names": _names(run), "reason": None, "cells": cells}
         for run, cells in zip(measured, zip(*columns, strict=True), strict=True)
     ]

@@ -216,7 +216,7 @@ def test_the_control_token_keeps_its_id_and_is_found_in_a_text(made):
 def test_documents_of_smollm2_begin_with_token_0():
     """Of the package itself, whose first tokens are <|endoftext|>, <|im_start|> and <|im_end|>."""
     model = params_of().models["smollm2"]
-    path = source_folder(model)
+    path = source_folder(model.source)
     assert sha256_file(path) == model.source.sha256
     text = "The film of 1994 was <|im_end|> good."
     table = tokenize(tokenizer_of(File(path)), ["a"], [text], model.max_tokens, model.is_decoder)

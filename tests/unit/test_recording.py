@@ -14,7 +14,7 @@ from posenc.artifacts.files import replace_text
 from posenc.frontends import recording
 from posenc.frontends.recording import LOCK, RecordError, record, unrecorded
 from posenc.study import plan
-from posenc.study.configs import materialize
+from posenc.study.config_files import materialize
 from posenc.study.new import write_study
 from posenc.study.params import ParamsError, load
 from posenc.study.phases import PHASES

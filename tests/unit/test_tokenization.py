@@ -75,7 +75,7 @@ def test_the_encoder_s_own_tokenizer(tmp_path):
     from posenc.models.load import source_folder
 
     model = Model(family="bert", source=MINILM, max_tokens=256)
-    copy_tokenizer("minilm", source_folder(model), tmp_path)
+    copy_tokenizer("minilm", source_folder(model.source), tmp_path)
     tokenizer = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     row = rows(tokenizer, 256, False, ["Hello, world", "hello " * 400])
     assert row[0]["input_ids"] == [101, 7592, 1010, 2088, 102]

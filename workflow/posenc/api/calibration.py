@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from tqdm import tqdm
 
 from posenc.api.loading import Model
@@ -161,7 +162,7 @@ def _named(name: str, mask: LearnedMask, placebo: str | None, seed: int) -> tupl
     """A mask and its name; of a placebo, all that a head has is another head's."""
     if placebo is None:
         return name, mask
-    moved: dict[str, Any] = {
+    moved: dict[str, NDArray[Any]] = {
         key: means.PLACEBOS[placebo](x.astype(np.float64), seed).astype(np.float32)
         for key, x in mask.arrays().items()
     }  # [n_layers, n_heads, ...] each

@@ -21,7 +21,7 @@ from posenc.architectures.verify import Verification
 from posenc.capture.verified import read, verified
 from posenc.models import section
 from posenc.models.files import CONFIG, TOKENIZER, ModelError, check_configuration, library_class
-from posenc.models.load import check_place, in_hub_format, source_folder
+from posenc.models.load import check_place, hub_folder, in_hub_format, package_folder, weights_in
 from posenc.models.load import load as load_network
 from posenc.models.references import WEIGHTS
 from posenc.models.refusals import told
@@ -218,23 +218,15 @@ def place_of(name: str, revision: str) -> Path:
     """Where a folder, a package or the hub has a model: its folder, or a GGUF file."""
     from huggingface_hub.errors import GatedRepoError
 
-    # Without the checksums and commits that sections of params.yaml have to name.
-    kind: type[section.PathSource | section.PackageSource | section.HubSource]
-    fields: dict[str, Any]
     if Path(name).is_dir():
-        kind, fields = section.PathSource, {"path": name}
-    elif name.isidentifier() and importlib.util.find_spec(name):
-        kind, fields = section.PackageSource, {"package": name}
-    elif name.startswith((".", "/", "~")) or name.count("/") > 1:
+        return weights_in(Path(name))
+    if name.isidentifier() and importlib.util.find_spec(name):
+        return weights_in(package_folder(name))
+    if name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise ModelError(f"there is no folder {name}: name the one that holds {CONFIG}")
-    else:
-        kind, fields = section.HubSource, {"id": name, "revision": revision}
-    source: dict[str, Any] = {"source": kind.model_construct(**fields)}
     try:
-        return source_folder(section.Model.model_construct(**source))
+        return hub_folder(name, revision)
     except (ModelError, ValueError) as error:  # the hub's library refuses some names by ValueError
-        if kind is not section.HubSource:
-            raise
         if isinstance(error.__context__, GatedRepoError):
             raise ModelError(
                 f"{name!r} is gated: accept its terms at https://huggingface.co/{name}, and log in "

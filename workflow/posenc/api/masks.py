@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +63,7 @@ class ClosedForm:
         assert self.learned.relative is not None
         return np.stack([self.learned.bias(n, tokens) for n in range(len(self.learned.relative))])
 
-    def of(self) -> dict[str, Any]:
+    def of(self) -> dict[str, object]:
         """The keys of the condition that puts it in place of positions."""
         profile = {"kind": "learned", "mask": self.name}
         return {"position": "zero", "mask": {"semantics": "additive", "profile": profile}}
@@ -110,7 +109,7 @@ class FirstOrder:
             raise ValueError(f"terms are {terms}: name some of {', '.join(TERMS)}, each once")
         return replace(self, terms=terms)
 
-    def of(self) -> dict[str, Any]:
+    def of(self) -> dict[str, object]:
         """The keys of the condition that puts it in place of positions."""
         position = {"kind": "first_order", "mask": self.name, "terms": list(self.terms)}
         return {"position": position}

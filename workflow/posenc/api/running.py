@@ -12,7 +12,7 @@ import numbers
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -233,7 +233,7 @@ def run(
     with bar as progress, pause, torch.inference_mode():
         for document in ids:
             states, recording = _forward(on, document)
-            tensors: dict[str, Any] = {
+            tensors: dict[str, Sequence[Tensor] | dict[int, Tensor]] = {
                 "hidden_states": states,
                 "queries": recording.queries,
                 "keys": recording.keys,

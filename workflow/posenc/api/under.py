@@ -76,7 +76,7 @@ class Active:
             f"records nothing: model.network.set_attn_implementation({self._attention!r}) undoes it"
         )
 
-    def _check(self, module: nn.Module, positional: tuple, named: dict[str, Any]) -> None:
+    def _check(self, module: nn.Module, positional: tuple, named: Mapping[str, object]) -> None:
         """Refuse a call of the network that would not be what the condition says."""
         bound = inspect.signature(module.forward).bind_partial(*positional, **named).arguments
         problem = self._problem({**bound, **bound.get("kwargs", {})})

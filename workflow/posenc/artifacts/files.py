@@ -18,7 +18,6 @@ from typing import Any, TypeAlias, TypeVar
 
 JsonObject: TypeAlias = dict[str, Any]
 """Content of a file that is open: what a user, a model hub or a program of others has written."""
-
 T = TypeVar("T")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import create_model
@@ -43,18 +43,17 @@ class Registry(Generic[F]):
         if name in self.functions:
             raise ValueError(f"there are two functions for the {self.what} {name!r}")
         hints = typing.get_type_hints(function, include_extras=True)
-        parameters = [
-            parameter
-            for parameter in inspect.signature(function).parameters.values()
-            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        ]
-        fields: dict[str, Any] = {"kind": (Literal[name], ...)}
-        for parameter in parameters:
-            required = parameter.default is inspect.Parameter.empty
-            fields[parameter.name] = (
-                hints.get(parameter.name, Any),
-                ... if required else parameter.default,
-            )
+        fields: Mapping[str, Any] = {
+            "kind": (Literal[name], ...),
+            **{
+                key: (
+                    hints.get(key, Any),
+                    ... if parameter.default is parameter.empty else parameter.default,
+                )
+                for key, parameter in inspect.signature(function).parameters.items()
+                if parameter.kind is parameter.KEYWORD_ONLY
+            },
+        }  # type and default of each
         self.functions[name] = function
         self.sections[name] = create_model(
             "".join(part.capitalize() for part in [*name.split("_"), self.what]),

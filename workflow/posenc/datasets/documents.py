@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from posenc.artifacts.files import (
     SEAL,
@@ -18,6 +18,7 @@ from posenc.artifacts.files import (
     seal_parquet,
 )
 from posenc.datasets.errors import DatasetError
+from posenc.datasets.fields import Document
 from posenc.datasets.section import Content, Evaluation
 
 if TYPE_CHECKING:
@@ -26,6 +27,23 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 METADATA_KEY = b"posenc"
 BATCH_ROWS = 4096
+
+
+class RawInput(TypedDict):
+    """A raw file."""
+
+    name: str
+    sha256: str
+
+
+class Metadata(TypedDict):
+    """What a documents file says that it was made from."""
+
+    schema_version: int
+    dataset: Mapping[str, object]
+    """The data set's format and how its text was cleaned (:class:`Content`)."""
+    inputs: Mapping[str, RawInput]
+    """What it was made from; ``raw`` is the raw file."""
 
 
 def schema() -> pa.Schema:
@@ -54,25 +72,25 @@ def schema() -> pa.Schema:
 
 
 def write_documents(
-    documents: Iterable[dict[str, Any]], path: Path, content: Content, provenance: dict[str, Any]
+    documents: Iterable[Document], path: Path, content: Content, provenance: Mapping[str, RawInput]
 ) -> int:
     """Write documents to a Parquet file, atomically, and return how many.
 
     Parameters
     ----------
     documents
-        Mappings with the fields of ``schema()``; absent ones become null.
+        Their fields are those of ``schema()``; absent ones become null.
     path
         The file to write.
     content
         The data set's format and how its text was cleaned, stored in the file's metadata.
     provenance
-        What the documents were made from, such as the raw file's name and SHA-256.
+        What the documents were made from.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    metadata = {
+    metadata: Metadata = {
         "schema_version": SCHEMA_VERSION,
         "dataset": content.model_dump(mode="json"),
         "inputs": provenance,
@@ -155,7 +173,7 @@ def training_documents(
     return table.take(order[held_out:]), table.take(order[:held_out])
 
 
-def read_metadata(path: Path) -> dict[str, Any]:
+def read_metadata(path: Path) -> Metadata:
     """What a documents file says that it was made from.
 
     Parameters
@@ -174,9 +192,9 @@ def read_metadata(path: Path) -> dict[str, Any]:
     return _check_metadata(path, pq.read_schema(path))
 
 
-def _check_metadata(path: Path, table_schema: pa.Schema) -> dict[str, Any]:
+def _check_metadata(path: Path, table_schema: pa.Schema) -> Metadata:
     try:
-        metadata = json.loads((table_schema.metadata or {})[METADATA_KEY])
+        metadata: Metadata = json.loads((table_schema.metadata or {})[METADATA_KEY])
     except (KeyError, ValueError) as error:
         raise ArtifactError(
             f"{path} does not say what made it: it is not a documents file; delete it and rerun"

@@ -10,6 +10,7 @@ from typing import Any
 
 from posenc.datasets import section, streams
 from posenc.datasets.errors import DatasetError, listed, shown
+from posenc.datasets.fields import Document
 from posenc.datasets.members import Member, kind_of, members
 from posenc.datasets.raw_file import RawFile
 from posenc.datasets.rows import Row, Table, split_of, text_column, text_of
@@ -46,7 +47,7 @@ _FILE_NAME = re.compile(r"(\d+)_(\d{1,2})\.txt")
 
 def parse(
     file: RawFile | Path, column: str | None = None, label: str | None = None
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Document]:
     """Yield reviews: of an archive by split and numeric id, of a table in its order.
 
     Parameters
@@ -69,8 +70,8 @@ def parse(
         yield from _parse_archive(raw)
 
 
-def _parse_archive(raw: RawFile) -> Iterator[dict[str, Any]]:
-    reviews: dict[tuple, dict[str, Any]] = {}
+def _parse_archive(raw: RawFile) -> Iterator[Document]:
+    reviews: dict[tuple[int, int, str], Document] = {}
     top = "" if raw.path.is_dir() else f"{TOP}/"
     total = 0
     for member in members(raw):
@@ -80,8 +81,8 @@ def _parse_archive(raw: RawFile) -> Iterator[dict[str, Any]]:
             continue
         total += member.size
         check_size(raw, name, member.size, total)
-        document = _document(raw, f"{TOP}/{name.removeprefix(top)}", cell, member.read())
-        order = (SPLITS.index(document["split"]), document.pop("number"), name)
+        number, document = _document(raw, f"{TOP}/{name.removeprefix(top)}", cell, member.read())
+        order = (SPLITS.index(document["split"]), number, name)
         if order in reviews:
             raise raw.fault(f"holds {name} twice", "make the archive again")
         reviews[order] = document
@@ -140,7 +141,10 @@ def check_size(raw: RawFile, name: str, size: int, total: int) -> None:
             )
 
 
-def _document(raw: RawFile, name: str, cell: tuple[str, str | None], content: bytes) -> dict:
+def _document(
+    raw: RawFile, name: str, cell: tuple[str, str | None], content: bytes
+) -> tuple[int, Document]:
+    """The number of a review in its folder, and the review."""
     directory, _, file_name = name.removeprefix(f"{TOP}/").rpartition("/")
     split, label = cell
     match = _FILE_NAME.fullmatch(file_name)
@@ -160,7 +164,7 @@ def _document(raw: RawFile, name: str, cell: tuple[str, str | None], content: by
         checked(raw, f"{name}, line {number},", line_text)
     if not text.strip():
         raise raw.fault(f"{name} is empty", "remove it, or write a review into it")
-    return {
+    return int(match[1]), {
         "document_id": f"{split if label is None else directory}/{file_name.removesuffix('.txt')}",
         "split": split,
         "text": text,
@@ -168,11 +172,10 @@ def _document(raw: RawFile, name: str, cell: tuple[str, str | None], content: by
         # The published archive writes 0 where the rating is withheld.
         "rating": int(match[2]) or None,
         "file": name,
-        "number": int(match[1]),
     }
 
 
-def _parse_table(raw: RawFile, column: str | None, label: str | None) -> Iterator[dict[str, Any]]:
+def _parse_table(raw: RawFile, column: str | None, label: str | None) -> Iterator[Document]:
     named = [name for name in (column, label) if name is not None]
     table = table_of(raw, SPLITS, ALIASES, named)
     if table.is_plain:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
+from posenc.artifacts.files import JsonObject
 from posenc.datasets.errors import DatasetError, listed, shown
 from posenc.datasets.raw_file import RawFile
 from posenc.datasets.rows import Row
@@ -29,8 +30,8 @@ class _TwiceError(ValueError):
     """A key stands twice in one object."""
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members: dict[str, Any] = {}
+def _once(pairs: list[tuple[str, Any]]) -> JsonObject:
+    members: JsonObject = {}
     for key, value in pairs:
         if key in members:
             raise _TwiceError(f"the key {key!r} stands twice")
@@ -149,7 +150,7 @@ def _not_json(raw: RawFile, where: str, error: Exception) -> DatasetError:
     return raw.fault(f"{where} is not JSON ({reason})")
 
 
-def _object(raw: RawFile, where: str, value: Any) -> dict[str, Any]:
+def _object(raw: RawFile, where: str, value: object) -> JsonObject:
     if not isinstance(value, dict):
         raise raw.fault(f"{where} must be an object with a text, as in {EXAMPLE}")
     return value

@@ -8,9 +8,10 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from posenc.datasets import section, streams
+from posenc.datasets.fields import Document
 from posenc.datasets.imdb import check_size
 from posenc.datasets.members import kind_of, members
 from posenc.datasets.raw_file import RawFile
@@ -21,6 +22,16 @@ from posenc.datasets.text_files import LINE_BYTES, SAVE, checked, encoding_of
 SPLITS = section.SPLITS["text"]
 DEFAULT = "test"
 """The split of a document that names none."""
+
+
+class _Unnumbered(TypedDict):
+    """A document that has no name yet."""
+
+    split: str
+    text: str
+    file: NotRequired[str]
+
+
 _SPLIT_NAME = re.compile(
     r"(train(ing)?|test(ing)?|val(id(ation)?)?|dev|unsup(ervised)?)"
     r"([-_.]?\d+(-of-\d+)?)?(\.\w+)*",
@@ -29,7 +40,7 @@ _SPLIT_NAME = re.compile(
 """Names of folders and files that are those of a split, as the hub gives them."""
 
 
-def parse(file: RawFile | Path, column: str | None = None) -> Iterator[dict[str, Any]]:
+def parse(file: RawFile | Path, column: str | None = None) -> Iterator[Document]:
     """Yield the documents of a file in its order; those of a Parquet file split by split.
 
     Parameters
@@ -58,7 +69,7 @@ def parse(file: RawFile | Path, column: str | None = None) -> Iterator[dict[str,
         raise raw.fault("holds no document", "write one per line")
 
 
-def _of_table(raw: RawFile, column: str | None) -> Iterator[dict[str, Any]]:
+def _of_table(raw: RawFile, column: str | None) -> Iterator[_Unnumbered]:
     table = table_of(raw, SPLITS, named=() if column is None else (column,))
     name = text_column(raw, table, column, (TEXT,))
     for row in table.read((name,)):
@@ -66,7 +77,7 @@ def _of_table(raw: RawFile, column: str | None) -> Iterator[dict[str, Any]]:
         yield {"split": split, "text": text_of(raw, row, name)}
 
 
-def _of_folder(raw: RawFile, column: str | None) -> Iterator[dict[str, Any]]:
+def _of_folder(raw: RawFile, column: str | None) -> Iterator[_Unnumbered]:
     """The texts of a folder or archive, or the rows of all tables if it is tables that it holds."""
     first: tuple[str, str] | None = None
     names: set[str] = set()
@@ -146,7 +157,7 @@ def _check_split(raw: RawFile, name: str, splits: dict[str, str]) -> None:
 
 def _of_member(
     raw: RawFile, name: str, content: bytes, column: str | None, splits: dict[str, str]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[_Unnumbered]:
     """The rows of a table in a folder or archive."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "table")

@@ -10,13 +10,13 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from posenc.datasets import imdb, lines, tatoeba, truthfulqa
+from posenc.datasets.fields import Document
 from posenc.datasets.raw_file import RawFile
 from posenc.datasets.section import Content, Text
 
-PARSERS: dict[str, Callable[[RawFile, Content], Iterator[dict[str, Any]]]] = {
+PARSERS: dict[str, Callable[[RawFile, Content], Iterator[Document]]] = {
     "imdb": lambda raw, content: imdb.parse(raw, content.column, content.label),
     "truthfulqa": lambda raw, content: truthfulqa.parse(raw),
     "tatoeba": lambda raw, content: tatoeba.parse(raw),
@@ -52,7 +52,7 @@ def clean(text: str, options: Text) -> str:
     return text
 
 
-def parse(file: RawFile | Path, content: Content) -> Iterator[dict[str, Any]]:
+def parse(file: RawFile | Path, content: Content) -> Iterator[Document]:
     """Yield a data set's documents, their text cleaned.
 
     Parameters

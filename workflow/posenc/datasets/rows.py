@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from posenc.datasets.errors import DatasetError, listed, shown
 from posenc.datasets.raw_file import RawFile
@@ -24,7 +23,7 @@ class Row:
     """
 
     where: str
-    values: dict[str, Any]
+    values: Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -177,13 +176,13 @@ def split_of(
     named = row.values.get(SPLIT)
     if named is None or named == "":
         return default
-    split = aliases.get(named, named) if isinstance(named, str) else named
-    if split not in splits:
+    split = aliases.get(named, named) if isinstance(named, str) else None
+    if split is None or split not in splits:
         raise unknown_split(raw, row.where, named, splits)
     return split
 
 
-def unknown_split(raw: RawFile, where: str, named: Any, splits: Collection[str]) -> DatasetError:
+def unknown_split(raw: RawFile, where: str, named: object, splits: Collection[str]) -> DatasetError:
     """The error of a row that names a split which the format does not have."""
     return raw.fault(
         f"{where} has the split {shown(named)}, and the format has {', '.join(splits)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     Field,
@@ -135,7 +135,7 @@ class Columns(Section):
     """Of the labels (``format: imdb``); null for ``label``, or ``sentiment``."""
 
     @model_serializer(mode="wrap")
-    def _without_null(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_null(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
         """As the user wrote it: what is made without columns says nothing of them."""
         absent = {name for name in Columns.model_fields if getattr(self, name) is None}
         return {key: value for key, value in dump(self).items() if key not in absent}

@@ -12,9 +12,9 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from posenc.datasets import section, streams
+from posenc.datasets.fields import Document
 from posenc.datasets.members import Member, kind_of, members
 from posenc.datasets.raw_file import RawFile
 
@@ -37,7 +37,7 @@ _HIRAGANA = re.compile(r"[\u3041-\u309f]")
 _NO_LETTER = re.compile(r"[\W_]+")
 
 
-def parse(file: RawFile | Path) -> Iterator[dict[str, Any]]:
+def parse(file: RawFile | Path) -> Iterator[Document]:
     """Yield documents of sentences that differ: those of training, then those of test.
 
     Sentences are in the order of the SHA-256 of their text. What is left of the last document is

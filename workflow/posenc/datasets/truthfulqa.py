@@ -5,16 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from posenc.datasets import csv_tables
 from posenc.datasets.errors import DatasetError, listed, shown
+from posenc.datasets.fields import Document
 from posenc.datasets.raw_file import RawFile
 from posenc.datasets.rows import Row, Table, check_split, split_of, text_of
 from posenc.datasets.tables import table_of
 
 SPLIT = "validation"
-COLUMNS = {
+Field: TypeAlias = Literal[
+    "type", "category", "question", "best_answer", "correct_answers", "incorrect_answers", "source"
+]
+COLUMNS: dict[str, Field] = {
     "Type": "type",
     "Category": "category",
     "Question": "question",
@@ -30,7 +34,7 @@ LISTS = ("correct_answers", "incorrect_answers")
 """Fields that hold several texts; semicolons separate them in a CSV."""
 
 
-def parse(file: RawFile | Path) -> Iterator[dict[str, Any]]:
+def parse(file: RawFile | Path) -> Iterator[Document]:
     """Yield the questions of a table in its order.
 
     Parameters
@@ -49,23 +53,21 @@ def parse(file: RawFile | Path) -> Iterator[dict[str, Any]]:
     columns = columns_of(raw, table)
     count = 0
     for count, row in enumerate(table.read(tuple(columns)), start=1):
-        fields = {
-            field: _field(raw, row, column, field)
-            for column, field in columns.items()
-            if field != "question" and column in row.values
-        }
         question = next(column for column, field in columns.items() if field == "question")
-        yield {
+        document: Document = {
             "document_id": f"{SPLIT}/{count - 1:04d}",
             "split": split_of(raw, row, (SPLIT,), SPLIT, {}),
             "text": text_of(raw, row, question),
-            **fields,
         }
+        for column, field in columns.items():
+            if field != "question" and column in row.values:
+                document[field] = _field(raw, row, column, field)
+        yield document
     if not count:
         raise raw.fault("holds no question", "write one per row")
 
 
-def columns_of(raw: RawFile, table: Table) -> dict[str, str]:
+def columns_of(raw: RawFile, table: Table) -> dict[str, Field]:
     """Columns of a table that are read, with what they hold.
 
     Raises

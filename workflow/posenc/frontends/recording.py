@@ -6,9 +6,8 @@ import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
-from typing import Any
 
-from posenc.artifacts.files import atomic_file
+from posenc.artifacts.files import JsonObject, atomic_file
 from posenc.study.config_files import is_edited
 from posenc.study.params import Params, ParamsError, load
 from posenc.study.phases import PHASES
@@ -20,7 +19,8 @@ class RecordError(RuntimeError):
     """The results cannot be recorded."""
 
 
-def _entries() -> dict[str, Any]:
+def _entries() -> dict[str, JsonObject]:
+    """What DVC has recorded, by stage."""
     from ruamel.yaml import YAML
 
     if not LOCK.exists():

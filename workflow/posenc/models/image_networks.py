@@ -21,7 +21,7 @@ from posenc.artifacts.files import read_json, sha256_file
 from posenc.models.files import CONFIG, ModelError, check_digests
 from posenc.models.load import source_folder
 from posenc.models.references import WEIGHTS
-from posenc.models.section import HubSource, Model, PackageSource, PathSource
+from posenc.models.section import HubSource, PackageSource, PathSource
 
 PIXELS, LOGITS = "pixels", "logits"
 KEPT = 0.875
@@ -209,7 +209,7 @@ def _efficientnet(source: PackageSource) -> ImageNetwork:
 def _resnet(source: HubSource | PathSource) -> ImageNetwork:
     from transformers import ResNetForImageClassification
 
-    folder = source_folder(Model.model_construct(source=source))  # type: ignore[call-arg]
+    folder = source_folder(source)
     if isinstance(source, PathSource):
         check_digests(_KEY, folder, (CONFIG,), source.files)
         check_digests(_KEY, folder, (WEIGHTS,), {WEIGHTS: source.sha256})

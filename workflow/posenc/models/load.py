@@ -58,7 +58,7 @@ Look = Callable[[Path, "Tokenizer"], Mapping[str, Any]]
 """Runs a model of a folder with its tokenizer, and says what was compared."""
 
 
-def source_folder(model: Model) -> Path:
+def source_folder(source: Source) -> Path:
     """Locate the folder of a pretrained model, downloading it at its revision where needed.
 
     Returns
@@ -70,20 +70,19 @@ def source_folder(model: Model) -> Path:
     ModelError
         If the package, the folder or the hub's revision cannot be had.
     """
-    source = model.source
     if isinstance(source, PackageSource):
-        return _weights_in(_package_folder(source.package))
+        return weights_in(package_folder(source.package))
     if isinstance(source, PathSource):
         folder = Path(source.path)
         if not folder.is_dir():
             raise ModelError(f"source.path is {source.path!r}: there is no such folder")
-        return _weights_in(folder)
+        return weights_in(folder)
     if isinstance(source, HubSource):
-        return _hub_folder(source)
+        return hub_folder(source.id, source.revision)
     raise ModelError("a trained model is not fetched: `rule train` makes it")
 
 
-def _package_folder(package: str) -> Path:
+def package_folder(package: str) -> Path:
     """Where a package keeps its weights: beside its code, or where its ``get_model_path()`` says.
 
     A package with a GGUF file beside its code is not imported: what it imports in turn need not be
@@ -116,7 +115,7 @@ def _package_folder(package: str) -> Path:
     return Path(get_path())
 
 
-def _weights_in(place: Path) -> Path:
+def weights_in(place: Path) -> Path:
     """A folder, or the one GGUF file that it holds where it has no safetensors weights."""
     is_whole = any((place / name).is_file() for name in (WEIGHTS, INDEX))
     files = [] if is_whole else sorted(place.glob(f"*{GGUF}"))
@@ -126,21 +125,28 @@ def _weights_in(place: Path) -> Path:
     return files[0] if files else place
 
 
-def _hub_folder(source: HubSource) -> Path:
+def hub_folder(repository: str, revision: str) -> Path:
+    """The folder of a repository of the hub at a revision, downloaded where needed.
+
+    Raises
+    ------
+    ModelError
+        If it cannot be had.
+    """
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     try:
         return Path(
             snapshot_download(
-                source.id,
-                revision=source.revision,
+                repository,
+                revision=revision,
                 allow_patterns=[CONFIG, "*.safetensors", INDEX, *TOKENIZER_PARTS],
             )
         )
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise ModelError(
-            f"cannot get {source.id} at revision {source.revision} from the model hub "
+            f"cannot get {repository} at revision {revision} from the model hub "
             f"({type(error).__name__}); check the network, or give the model's folder on this "
             f"machine as source: {{kind: path, path: ..., sha256: ..., files: ...}}"
         ) from None
@@ -161,7 +167,7 @@ def find(name: str, model: Model) -> Path:
     ModelError
         If a file is missing, or a checksum does not match.
     """
-    place = source_folder(model)
+    place = source_folder(model.source)
     if place.suffix != GGUF:
         check_place(f"models.{name}", place)
     _check_source(name, model.source, place)

@@ -67,7 +67,7 @@ class Absence(TypedDict):
     count: int | None
 
 
-class PublishedValue(TypedDict):
+class Theirs(TypedDict):
     """A published value, what it is of, and the name of its source."""
 
     quantity: str
@@ -77,7 +77,7 @@ class PublishedValue(TypedDict):
     source: str
 
 
-class Comparison(PublishedValue):
+class Comparison(Theirs):
     """A published value beside ours.
 
     Attributes
@@ -199,7 +199,7 @@ def published(results: Results, numbers: Numbers, rows: Mapping[Place, Entry]) -
     """Published values beside ours, and whether ours are of the same weights."""
     compared: list[Comparison] = []
     for value in results.published["values"].values():
-        theirs: PublishedValue = {
+        theirs: Theirs = {
             "quantity": value["quantity"],
             "condition": value["condition"].replace("--", "–"),
             "model": value["model"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from posenc.artifacts.numbers import Entry
 
@@ -12,6 +12,39 @@ ALL_DECODERS = "all_decoders"
 """Stands in the place of a model for what decoders have in common."""
 LONG = "long"
 """Stands in the place of a data set for documents beyond a model's trained length."""
+
+
+class Source(TypedDict):
+    """Where others published numbers."""
+
+    title: str
+    citation: str
+    kind: str
+    note: str
+
+
+class PublishedValue(TypedDict):
+    """A number that others published."""
+
+    source: str
+    quantity: str
+    condition: str
+    model: str
+    weights: list[str]
+    """Hub models that count as the published one."""
+    value: str
+    """As printed."""
+    ours: list[str]
+    """Keys of the same quantity here."""
+    table: NotRequired[str]
+    """That it stands in, where it is not that of results."""
+
+
+class Published(TypedDict):
+    """What ``published.yaml`` holds, by name."""
+
+    sources: dict[str, Source]
+    values: dict[str, PublishedValue]
 
 
 @dataclass(frozen=True)
@@ -35,7 +68,7 @@ class Results:
     study: Mapping[str, Any]
     measurements: Sequence[Mapping[str, Any]]
     trainings: Sequence[Mapping[str, Any]]
-    published: Mapping[str, Any]
+    published: Published
     versions: Mapping[str, Any]
     verifications: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
@@ -144,14 +144,17 @@ def said(error: StatesError) -> str:
     return f"{line} ({error['tokens']} tokens)"
 
 
-def tensors_of(shape: Shape, activations: Activations, tokens: int) -> dict[str, Any]:
+def tensors_of(
+    shape: Shape, activations: Activations, tokens: int
+) -> dict[str, tuple[str, tuple[int, ...]]]:
     """Types and shapes of a shard's tensors."""
     sizes = shape.sizes(tokens)
-    tensors: dict[str, Any] = {}
+    tensors: dict[str, tuple[str, tuple[int, ...]]] = {"token_ids": ("int32", (tokens,))}
     for name in activations.quantities:
         tensors[name] = (activations.dtype, sizes[name])
     # Bytes last, so that every tensor begins at a multiple of its type's size.
-    return {"token_ids": ("int32", (tokens,)), **tensors, "special_mask": ("bool", (tokens,))}
+    tensors["special_mask"] = ("bool", (tokens,))
+    return tensors
 
 
 def _fill(network, run: Run, activations: Activations, documents: range, bar, file: ShardFile):

@@ -10,7 +10,7 @@ import typer
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import sha256_file
-from posenc.datasets.documents import write_documents
+from posenc.datasets.documents import RawInput, write_documents
 from posenc.datasets.parsing import parse
 from posenc.datasets.raw_file import RawFile
 from posenc.datasets.section import Content
@@ -24,7 +24,7 @@ def main(
     """Parse a data set's raw file into cleaned documents."""
     content = read_section(config, Content)
     file = RawFile.of_copy(raw, dataset=config.parent.name)
-    provenance = {"raw": {"name": raw.name, "sha256": sha256_file(raw)}}
+    provenance: dict[str, RawInput] = {"raw": {"name": raw.name, "sha256": sha256_file(raw)}}
     count = write_documents(parse(file, content), output, content, provenance)
     print("\n".join([f"{file}: {count} documents", *file.notes()]), file=sys.stderr)
 

@@ -10,7 +10,7 @@ import functools
 import itertools
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -154,7 +154,7 @@ class _Source:
         target: Path,
         text: Tokens,
         units: dict[str, Unit],
-        common: dict[str, Any],
+        common: Mapping[str, object],
         digests: dict[str, str],
         job: Job,
     ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +23,7 @@ from posenc.artifacts.files import (
     write_text,
 )
 from posenc.report import typeset
-from posenc.report.records import LONG
+from posenc.report.records import LONG, Published
 
 
 def main(
@@ -58,7 +59,7 @@ def read(study: Path, published: Path, versions: Path, inputs: list[Path]) -> ty
 
 
 def gather(
-    facts: dict[str, Any], published: Path, versions: Path, inputs: list[Path]
+    facts: Mapping[str, Any], published: Path, versions: Path, inputs: list[Path]
 ) -> typeset.Results:
     """Read the measurements of a study, the verifications of its models, and what others found.
 
@@ -120,7 +121,7 @@ def gather(
     )
 
 
-def read_published(path: Path) -> dict[str, Any]:
+def read_published(path: Path) -> Published:
     """Read the published numbers.
 
     Raises
@@ -130,7 +131,7 @@ def read_published(path: Path) -> dict[str, Any]:
         zeros.
     """
     try:
-        published = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+        published: Published = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
     except YAMLError as error:
         raise ArtifactError(f"{path} is not valid YAML: {error}") from error
     for key, value in published["values"].items():

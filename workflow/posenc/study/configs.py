@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypedDict
 
 from posenc.artifacts import imports
 from posenc.artifacts.files import (
@@ -33,6 +33,82 @@ from posenc.study.plan import OF_MODELS, chosen, experiment, figures, scheme
 CONFIG = Path("data/config")
 MEASURED, OTHERS = CONFIG / "measurements", CONFIG / "others"
 """Of measurements; of data sets and models that the active study does not name."""
+
+Written: TypeAlias = Mapping[str, object]
+"""A section of ``params.yaml``, written out."""
+
+
+class MeasurementJob(TypedDict, total=False):
+    """What a measurement of one model depends on; its declaration says which of it."""
+
+    parameters: Written
+    reading: Written
+    matrix: None
+    """In place of one, there is the model."""
+    datasets: list[str]
+    conditions: list[str] | dict[str, Written]
+    """Of activations, names; of masks, what they say."""
+    documents: int | None
+    device: str
+    calibration: str | None
+    """Data set that masks are learned from."""
+
+
+class Unit(TypedDict):
+    """A condition, and the length that documents are cut to; None for as they are."""
+
+    condition: Written
+    tokens: int | None
+
+
+class TextJob(TypedDict):
+    """Documents of a data set that a model reads."""
+
+    dataset: str
+    reading: Written
+    evaluation: Written
+
+
+class ModelFacts(TypedDict):
+    """What documents say of a model."""
+
+    family: str
+    is_decoder: bool
+    positions: str
+    max_tokens: int
+    source: Written
+    title: str | None
+
+
+class MeasuredFacts(TypedDict):
+    """The active study, and what its measurements depend on, by name."""
+
+    study: Written
+    """What it chose is in the other keys, in full."""
+    authors: list[str]
+    measured: list[str]
+    measurements: Mapping[str, Written]
+    """What each is of, and where its files are."""
+    figures: list[str]
+    models: dict[str, ModelFacts]
+    schemes: dict[str, str]
+    """How positions come into a model that is only probed."""
+    matrices: dict[str, Written]
+    datasets: dict[str, Written]
+    conditions: dict[str, Written]
+    masks: dict[str, Written]
+    sweeps: dict[str, Written]
+
+
+class Facts(MeasuredFacts):
+    """What tables and documents say about the active study: ``study.json``."""
+
+    labels: Mapping[str, str]
+    about: dict[str, str]
+    """Sentences about conditions."""
+    documents: list[str]
+    parameters: str
+    """Digest of all that a measurement of the study depends on."""
 
 
 def sections(params: Params) -> Iterator[tuple[Path, Any]]:
@@ -142,10 +218,11 @@ def _jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
     yield from _condition_jobs(params, name)
 
 
-def _measurement_job(params: Params, measurement: str, name: str) -> dict[str, Any]:
+def _measurement_job(params: Params, measurement: str, name: str) -> MeasurementJob:
     """What a measurement of one model reads of ``params.yaml``."""
     reads, study = MEASUREMENTS[measurement].reads, params.study
-    job: dict[str, Any] = {"parameters": getattr(params.parameters, measurement).model_dump()}
+    parameters = getattr(params.parameters, measurement).model_dump()
+    job: MeasurementJob = {"parameters": parameters}
     if {TOKENS, WEIGHTS} & set(reads):
         job["reading"] = params.models[name].reading.model_dump()
     if MATRICES in reads:
@@ -156,7 +233,7 @@ def _measurement_job(params: Params, measurement: str, name: str) -> dict[str, A
         job["conditions"] = study.conditions
     if MASKS in reads:
         evaluated = _evaluated(params, name)
-        wanted = job["parameters"].get("conditions", evaluated)
+        wanted = parameters.get("conditions", evaluated)
         job["conditions"] = {
             c: condition.model_dump() for c, condition in evaluated.items() if c in wanted
         }
@@ -213,7 +290,7 @@ def _experiment_jobs(params: Params) -> Iterator[tuple[Path, Any]]:
         section = experiment(params, kind)
         apart = set(Trials.model_fields)
         # Adding a seed leaves the trials of the other seeds as they are.
-        job: dict[str, Any] = {"parameters": section.model_dump(exclude=apart)}
+        job: dict[str, object] = {"parameters": section.model_dump(exclude=apart)}
         if EXPERIMENTS[kind].reads == (LABELLED,):
             job["evaluation"] = params.datasets[section.dataset].evaluation.model_dump()
             job["device"] = params.activations.device
@@ -234,7 +311,7 @@ def _experiment_jobs(params: Params) -> Iterator[tuple[Path, Any]]:
         )
 
 
-def _places(params: Params, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _places(params: Params, kind: str) -> Iterator[tuple[str, dict[str, Written]]]:
     """Files that an experiment's trials read, and the part of each that is a model's own."""
     if kind not in OF_MODELS:
         yield f"{NO_MODEL}.json", {}
@@ -243,7 +320,7 @@ def _places(params: Params, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"{model}.json", {"reading": params.models[model].reading.model_dump()}
 
 
-def _text(reading: Reading, dataset: str, evaluation: Evaluation, **changed: Any) -> dict[str, Any]:
+def _text(reading: Reading, dataset: str, evaluation: Evaluation, **changed: int) -> TextJob:
     return {
         "dataset": dataset,
         "reading": {**reading.model_dump(), **changed},
@@ -251,7 +328,7 @@ def _text(reading: Reading, dataset: str, evaluation: Evaluation, **changed: Any
     }
 
 
-def _texts(params: Params, name: str) -> dict[str, Any]:
+def _texts(params: Params, name: str) -> dict[str, dict[str, TextJob]]:
     """All texts that a study gives to a model: those of its evaluation, and the others."""
     study = params.study
     text = functools.partial(_text, params.models[name].reading)
@@ -277,7 +354,7 @@ def _condition_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
     study, model = params.study, params.models[name]
     section, reading = params.parameters.conditions, model.reading.model_dump()
 
-    def unit(condition: Condition, tokens: int | None = None) -> dict[str, Any]:
+    def unit(condition: Condition, tokens: int | None = None) -> Unit:
         for mask in condition.masks():
             named.update([mask, *beneath(params.masks, mask)])
         return {"condition": condition.model_dump(), "tokens": tokens}
@@ -342,7 +419,7 @@ def masks_of(params: Params, model: str) -> list[str]:
     return list(jobs[CONFIG / "masks" / f"{model}.json"]["masks"])
 
 
-def facts(params: Params) -> dict[str, Any]:
+def facts(params: Params) -> Facts:
     """What tables and documents say about the active study."""
     study_facts = _facts(params)
     # All that a measurement of the study depends on; documents carry its digest.
@@ -351,17 +428,18 @@ def facts(params: Params) -> dict[str, Any]:
     digest = sha256_json([study_facts, *(section.model_dump() for section in more)])
     # Words and documents do not affect what was measured, so the digest leaves them out.
     about = {name: said for name, said in params.about.items() if name in study_facts["conditions"]}
-    shown = {
-        "labels": params.figures.style.labels, "about": about,
+    return {
+        **study_facts,
+        "labels": params.figures.style.labels,
+        "about": about,
         "documents": list(params.study.documents),
-    }  # fmt: skip
-    return {**study_facts, **shown, "parameters": digest}
+        "parameters": digest,
+    }
 
 
-def _facts(params: Params) -> dict[str, Any]:
+def _facts(params: Params) -> MeasuredFacts:
     active = params.study
     return {
-        # What the study chose is below, in full.
         "study": {
             **active.model_dump(exclude={"measurements", "parameters", "figures", "documents"}),
             "title": active.title or active.name,

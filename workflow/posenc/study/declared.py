@@ -7,6 +7,7 @@ one leaves the code of all others as it is; documents read what ``data/config/st
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -82,7 +83,8 @@ FURTHER = tuple(name for name, declared in MEASUREMENTS.items() if declared.para
 """Measurements that a study has where it has their subjects."""
 
 
-def _section(doc: str, name: str, base: type[Section], fields: dict[str, Any]) -> Any:
+def _section(doc: str, name: str, base: type[Section], fields: Mapping[str, Any]) -> Any:
+    """A section with the fields of another one, and more: the type and default of each."""
     return create_model(name, __base__=base, __doc__=doc, **fields)
 
 
@@ -105,14 +107,14 @@ def _may_be_left_out(section: type[Section]) -> Any:
 
 def _sized(name: str, exhibit: Exhibit) -> type[Section]:
     """The section of a figure, of the size that its exhibit declares."""
-    size: dict[str, Any] = {key: (Inches, getattr(exhibit, key)) for key in ("width", "height")}
     title = "".join(word.capitalize() for word in name.split("_"))
     return create_model(
         f"{title}Figure",
         __base__=exhibit.section,
         __doc__=exhibit.section.__doc__,
         __module__=declared_in(name),
-        **size,
+        width=(Inches, exhibit.width),
+        height=(Inches, exhibit.height),
     )
 
 
@@ -189,12 +191,12 @@ def place_of(kind: str, *names: str) -> str:
     return f"{path}.json" if len(names) == len(KINDS[kind].of) else path
 
 
-def facts(measured: list[str]) -> dict[str, Any]:
+def facts(measured: list[str]) -> dict[str, Mapping[str, object]]:
     """What documents say about the measurements and experiments that a study has.
 
     Each with what one file of it covers, and the folder or file that holds it.
     """
-    entries = {}
+    entries: dict[str, Mapping[str, object]] = {}
     for name, declared in KINDS.items():
         if name not in measured:
             continue

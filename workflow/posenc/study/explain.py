@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
+
+if TYPE_CHECKING:
+    from pydantic.json_schema import JsonSchemaValue
 
 Place = Callable[[tuple], tuple[str, Any]]
 """File and line of a key, and an identity that all that is said there shares."""
@@ -26,7 +29,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 def explain(
     error: ValidationError,
     raw: Any,
-    schema: Callable[[], dict[str, Any]],
+    schema: Callable[[], JsonSchemaValue],
     source: str,
     place: Place | None = None,
 ) -> list[str]:
@@ -128,7 +131,7 @@ def _meant(problems: list[Any], raw: Any) -> set[tuple]:
     return misspelt
 
 
-def _text(problem: Any, schema: Callable[[], dict[str, Any]]) -> str:
+def _text(problem: Any, schema: Callable[[], JsonSchemaValue]) -> str:
     kind, location, value = problem["type"], problem["loc"], problem["input"]
     if kind == "extra_forbidden":
         name = str(location[-1])
@@ -186,7 +189,7 @@ def _is_tag(part: Any) -> bool:
     return isinstance(part, str) and part.endswith("]") and "[" in part[1:]
 
 
-def _fields_at(location: tuple, schema: dict[str, Any]) -> list[str]:
+def _fields_at(location: tuple, schema: JsonSchemaValue) -> list[str]:
     """Names that are allowed in the mapping that holds the last part of an error's location."""
     definitions = schema["$defs"]
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc import conditions
+from posenc.artifacts.files import JsonObject
 from posenc.config.yaml_file import YamlFile
 from posenc.study.explain import suggestion
 from posenc.study.merging import merged
@@ -49,7 +50,7 @@ class _Part:
     value: Any
 
     @property
-    def keys(self) -> dict[str, Any]:
+    def keys(self) -> JsonObject:
         """What it says; empty if it is not a mapping, which validation reports."""
         return self.value if isinstance(self.value, dict) else {}
 
@@ -90,10 +91,10 @@ class Layers:
         self.parts: dict[Key, list[_Part]] = {}
         self.about: dict[Key, str] = {}
         self._labels: dict[str, tuple[str, Key]] = {}
-        self._members: dict[Key, tuple[Key, dict[str, Any]]] = {}
+        self._members: dict[Key, tuple[Key, dict[str, object]]] = {}
         self.value = self._assembled() if isinstance(self.own.value, dict) else self.own.value
 
-    def _assembled(self) -> dict[str, Any]:
+    def _assembled(self) -> JsonObject:
         own, built_in = self.own.value, YamlFile(BUILT_IN)
         self._take(built_in, built_in.value)
         for key, _ in self._held(own):  # they come before those of studies
@@ -105,7 +106,7 @@ class Layers:
         for section, depth in DEPTHS.items():
             if not self._is_shelf(section, own.get(section, {})):
                 continue  # validation reports what is not a mapping
-            shelf: dict[str, Any] = {}
+            shelf: JsonObject = {}
             # List all first: a model that a grid makes may be changed above the grid.
             for key in list(self._entries(section)):
                 node = shelf
@@ -333,7 +334,7 @@ class Layers:
             whole.pop(GRID, None)
         return whole
 
-    def _add_labels(self, whole: dict[str, Any], built_in: Mapping[str, str]) -> None:
+    def _add_labels(self, whole: JsonObject, built_in: Mapping[str, str]) -> None:
         node, parts = whole, []
         for name in ("figures", "style", "labels"):
             node = node.get(name, {})

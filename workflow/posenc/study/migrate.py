@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from ruamel.yaml import YAML, YAMLError
 
-from posenc.artifacts.files import check_writable, replace_text
+from posenc.artifacts.files import JsonObject, check_writable, replace_text
 from posenc.config.yaml_file import YamlError, YamlFile, found, read
 from posenc.study import writing
 from posenc.study.layers import BUILT_IN, SAID
@@ -107,7 +107,7 @@ def _of_before(path: Path) -> tuple[str, Any, Any]:
         raise ParamsError(f"{path}:{line} not valid YAML: {what}") from None
 
 
-def _own(raw: dict[str, Any], before: Params) -> dict[str, Any]:
+def _own(raw: JsonObject, before: Params) -> JsonObject:
     """What an old file says that the package does not."""
     own = {name: part for name, part in raw.items() if name != "studies"}
     built_in = YamlFile(BUILT_IN).value

@@ -10,7 +10,10 @@ from typing import Any
 from posenc.architectures.table import VERIFICATION
 from posenc.artifacts.files import read_json, read_sealed
 from posenc.artifacts.places import STUDIES
+from posenc.artifacts.results import Interval
+from posenc.measurements.conditions.result import EvaluatedConditions
 from posenc.measurements.declaration import INTACT, WITHOUT
+from posenc.measurements.savings.result import Savings
 from posenc.study.declared import place_of
 from posenc.study.params import Params
 
@@ -60,19 +63,26 @@ def _row(params: Params, model: str, dataset: str, size: float, names: list[str]
     measurement = _read(params, "conditions", model, dataset)
     if measurement["status"] != "measured" or not measurement["is_decoder"]:
         return [*first, f"not run: {measurement['reason'] or 'no losses'}"]
-    entries = {entry["condition"]: entry for entry in measurement["conditions"]}
-    loss = entries[INTACT]["nll_per_token"]["value"]
+    entries = {entry.condition: entry for entry in EvaluatedConditions.of(measurement).conditions}
     without = entries.get(WITHOUT)
-    lost = ABSENT if without is None else f"{without['delta_nll']['value']:.3f}"
-    shares = (entries.get(name, {}).get("recovered") for name in names)
-    return [*first, f"{loss:.3f}", lost, *map(_share, shares)]
+    shares = (entries[name].recovered if name in entries else None for name in names)
+    return [
+        *first,
+        _nats(entries[INTACT].nll_per_token),
+        _nats(without.delta_nll if without else None),
+        *map(_share, shares),
+    ]
 
 
-def _share(share: Mapping[str, float] | None) -> str:
+def _nats(loss: Interval | None) -> str:
+    return ABSENT if loss is None else f"{loss.value:.3f}"
+
+
+def _share(share: Interval | None) -> str:
     """A recovered share with its interval; absent if nothing is lost or no model has it."""
     if share is None:
         return ABSENT
-    return f"{share['value']:.3f} [{share['low']:.3f}, {share['high']:.3f}]"
+    return f"{share.value:.3f} [{share.low:.3f}, {share.high:.3f}]"
 
 
 def _size(params: Params, model: str, dataset: str) -> float:
@@ -80,9 +90,9 @@ def _size(params: Params, model: str, dataset: str) -> float:
     if "savings" not in params.study.measured:
         return math.inf
     measurement = _read(params, "savings", model, dataset)
-    return (
-        float(measurement["parameters"]["all"]) if measurement["status"] == "measured" else math.inf
-    )
+    if measurement["status"] != "measured":
+        return math.inf
+    return float(Savings.of(measurement).parameters.all)
 
 
 def _type(params: Params, model: str) -> str:
@@ -94,5 +104,5 @@ def _type(params: Params, model: str) -> str:
     return model_type
 
 
-def _read(params: Params, kind: str, model: str, dataset: str) -> dict[str, Any]:
+def _read(params: Params, kind: str, model: str, dataset: str) -> Mapping[str, Any]:
     return read_sealed(STUDIES / params.study.name / place_of(kind, model, dataset))

@@ -9,7 +9,7 @@ import itertools
 import textwrap
 from typing import Any
 
-from pydantic.json_schema import GenerateJsonSchema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import ModelSchema
 
 from posenc.config.yaml_file import YamlFile
@@ -43,7 +43,7 @@ def field_docstrings(section: type) -> dict[str, str]:
 class _Described(GenerateJsonSchema):
     """Reads fields' docstrings only here: elsewhere, they would add 0.2 s to each start."""
 
-    def model_schema(self, schema: ModelSchema) -> dict[str, Any]:
+    def model_schema(self, schema: ModelSchema) -> JsonSchemaValue:
         """Add to a section's schema the docstrings of its fields."""
         section_schema = super().model_schema(schema)
         for name, text in field_docstrings(schema["cls"]).items():
@@ -55,7 +55,7 @@ class _Described(GenerateJsonSchema):
 FORM = "https://json-schema.org/draft/2020-12/schema"
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema() -> JsonSchemaValue:
     """The JSON Schema of ``params.yaml``, which gives completion and checks in an editor.
 
     An entry may change another one, so none of its keys is required: `posenc check` says what is
@@ -92,7 +92,7 @@ def json_schema() -> dict[str, Any]:
     }
 
 
-def study_schema() -> dict[str, Any]:
+def study_schema() -> JsonSchemaValue:
     """The JSON Schema of a study's file, a part of that of ``params.yaml``."""
     return {
         "$schema": FORM,
@@ -116,12 +116,16 @@ def _partial(node: Any) -> Any:
     return schema
 
 
-def _add_keys(section: str, shelf: dict[str, Any], definitions: dict[str, Any]) -> None:
+def _add_keys(
+    section: str, shelf: JsonSchemaValue, definitions: dict[str, JsonSchemaValue]
+) -> None:
     """Add the keys that an entry can have beside its own."""
     shelves = [shelf]
     if "$ref" in shelf:
         shelves = list(definitions[shelf["$ref"].rsplit("/", 1)[1]]["properties"].values())
-    keys: dict[str, Any] = {LIKE: {"type": "string", "description": "An entry that it is like."}}
+    keys: dict[str, JsonSchemaValue] = {
+        LIKE: {"type": "string", "description": "An entry that it is like."}
+    }
     if section == "models":
         keys[GRID] = {
             "type": "object",
@@ -139,7 +143,7 @@ def _add_keys(section: str, shelf: dict[str, Any], definitions: dict[str, Any]) 
             definitions[part["$ref"].rsplit("/", 1)[1]]["properties"].update(keys)
 
 
-def _condition_names() -> dict[str, Any]:
+def _condition_names() -> JsonSchemaValue:
     """Names of the catalogue, each with its sentence, and any other name."""
     entries = YamlFile(BUILT_IN).value["conditions"]
     known = [{"const": name, "description": entry["about"]} for name, entry in entries.items()]

@@ -153,7 +153,7 @@ def _place(model: Model) -> Path | None:
     if isinstance(model.source, HubSource | TrainSource):
         return None
     try:
-        place = load.source_folder(model)
+        place = load.source_folder(model.source)
     except ModelError:
         return None  # `posenc check` says so
     return place if place.suffix == GGUF or _has_weights(place) else None

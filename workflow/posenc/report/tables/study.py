@@ -205,7 +205,7 @@ def published_table(results: Results, table: str = "results") -> Published:
         if value.get("table", "results") != table:
             continue
         theirs = [rf"\word{{{escape(value['quantity'])}}}"]
-        theirs += [escape(value[part]) for part in ("condition", "model")]
+        theirs += [escape(value["condition"]), escape(value["model"])]
         theirs.append(rf"\published{{{key}}}")
         if not value["ours"]:
             empty = ["--"] * 3

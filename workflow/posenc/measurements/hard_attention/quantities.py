@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 PRINTED: Fields = {
     "tokens": Printed(name="queries"),
     "entropy": Printed("entropy of the attention pattern (nats)"),
-    "uniform": Printed("objective of the uniform read-out"),
+    "uniform": Printed("entropy of a uniform pattern (nats)"),
     "soft": Printed("objective of the soft read-out"),
     "hard": Printed("objective of the hard read-out"),
     "noise": Printed(

@@ -192,10 +192,6 @@ def planted(kind: str) -> dict:
     measurement = distinct(LAYOUTS[kind][0], kept=KEPT)
     measurement = narrow(measurement) if kind in NARROW else measurement
     if kind == "positions":
-        measurement["percent"] = {
-            name: {key: 100 * part["pca"][key] for key in ("first_4", "first_12")}
-            for name, part in (("table", measurement), ("control", measurement["geometry_control"]))
-        }
         measurement["shape"] |= {"rows": 512, "d_model": 64}
     if kind == "waves":
         measurement["components"]["principal"][1] = 1001.5
@@ -203,18 +199,30 @@ def planted(kind: str) -> dict:
     if kind == "position_heads":
         measurement["near"]["heads"] = 1003
         measurement["heads"][2]["profile"]["mean_offset"] = -0.25
-        shares = [head["distance_share"] for head in measurement["heads"]]
-        measurement["of_heads"] = {
-            "count": len(shares),
-            "median": statistics.median(shares),
-            "least": min(shares),
-            "most": max(shares),
-        }
     for key, name in (("tokenizers", "vocabulary"), ("dimensions", "d_k")):
         for place, entry in enumerate(measurement.get(key, ())):
             entry[name] = 900 + 17 * place
     if kind == "probes":
         measurement["layers"][2]["position"]["ridge"] = {"value": 0.25, "low": 0.125, "high": 0.375}
+    return measurement
+
+
+def with_derived(kind: str, measurement: dict) -> dict:
+    """A measurement beside what its table computes of it."""
+    if kind == "positions":
+        parts = {"table": measurement, "control": measurement["geometry_control"]}
+        percent = {
+            name: {key: 100 * part["pca"][key] for key in ("first_4", "first_12")}
+            for name, part in parts.items()
+        }
+        return {**measurement, "percent": percent}
+    if kind == "position_heads":
+        shares = [head["distance_share"] for head in measurement["heads"]]
+        of_heads = {
+            "count": len(shares), "median": statistics.median(shares), "least": min(shares),
+            "most": max(shares),
+        }  # fmt: skip
+        return {**measurement, "of_heads": of_heads}
     return measurement
 
 
@@ -256,11 +264,12 @@ def test_columns_stand_under_their_heads(kind):
     starts = [group["from"] for group in table["groups"]]
     assert starts == [1, *(group["to"] + 1 for group in table["groups"][:-1])]
     assert table["groups"][-1]["to"] == len(heads)
+    shown = with_derived(kind, measurement)
     for row, line in enumerate(table["rows"]):
         printed = [
             cell
             for _, _, path, *rest in columns
-            for cell in cells(measurement, path.replace("ROW", str(row)), *rest)
+            for cell in cells(shown, path.replace("ROW", str(row)), *rest)
         ]
         assert line[len(words) :] == printed
     texts = itertools.count()
@@ -355,7 +364,7 @@ def test_heads_that_look_most_at_a_place_are_named():
     joined = synthetic_positions.lags({"a_model": False}, ["a_set"])
     comparison = joined["comparisons"][0]
     comparison["results"] = narrow(distinct(comparison["results"]))
-    joined["comparisons"].insert(0, {**comparison, "run": {"models": ["b"], "dataset": "a_set"}})
+    joined["comparisons"].insert(0, {**comparison, "run": {**comparison["run"], "models": ["b"]}})
     table = made_table(
         "heads", measurement, {**measurement, "run": {**RUN, "condition": "zero"}}, joined
     )

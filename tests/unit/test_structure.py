@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
 
 import grimp
 import pytest
+
+from posenc.artifacts.results import Result
 
 from .synthetic import PROJECT
 
@@ -120,3 +123,43 @@ def test_one_room_knows_families_of_models():
                 lines_of.setdefault(place, []).append(node.lineno)
     assert {place: lines for place, lines in lines_of.items() if place not in KNOWS_A_FAMILY} == {}
     assert set(lines_of) == set(KNOWS_A_FAMILY), "a reason that is no longer needed"
+
+
+PACKAGE = PROJECT / "workflow/posenc"
+
+
+@pytest.mark.parametrize(
+    ("kind", "file"), [("measurements", "measure.py"), ("experiments", "summary.py")]
+)
+def test_each_result_has_a_type(kind, file):
+    """What a folder's files hold is a frozen model, which says what each field is."""
+    folders = sorted(path.parent for path in (PACKAGE / kind).glob(f"*/{file}"))
+    assert folders
+    for folder in folders:
+        types = importlib.import_module(f"posenc.{kind}.{folder.name}.result")
+        results = [
+            value
+            for value in vars(types).values()
+            if isinstance(value, type)
+            and issubclass(value, Result)
+            and value.__module__ == types.__name__
+        ]
+        assert results and all(value.__doc__ for value in results), folder.name
+        assert all(value.model_config["frozen"] for value in results)
+
+
+OPEN = {
+    "artifacts/files.py": ["JsonObject: TypeAlias", "def read_sealed"],
+    "artifacts/results.py": ["Spec: TypeAlias", "def as_json"],
+    "conditions/section.py": ["def dumped"],
+}
+"""Where a dictionary may hold anything: two names for what is open, and what is written as JSON."""
+
+
+def test_dictionaries_say_what_they_hold():
+    for path in sorted(PACKAGE.rglob("*.py")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        places = [line.strip() for line in lines if "dict[str, Any]" in line]
+        allowed = OPEN.get(path.relative_to(PACKAGE).as_posix(), [])
+        assert len(places) == len(allowed), (path.name, places)
+        assert all(place.startswith(start) for place, start in zip(places, allowed, strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import re
 import shutil
@@ -118,10 +119,20 @@ def command(document):
     return call("posenc.steps.latex", document=document, output=output)
 
 
+@pytest.fixture(scope="module")
+def built(project):
+    """The bytes of a document of the project, built when they are first asked for."""
+    return functools.cache(
+        lambda document: latex.build(
+            project / f"paper/{document}.tex", project / FOLDER
+        ).read_bytes()
+    )
+
+
 @needs_latex
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_a_document_is_whole(project, document):
-    latex.build(project / f"paper/{document}.tex", project / FOLDER)
+def test_a_document_is_whole(project, built, document):
+    built(document)
     log = (project / f"paper/build/default/{document}.log").read_text(encoding="utf-8")
     assert latex.holes_in(log) == []
     assert latex.overfull_in(log) == []
@@ -129,12 +140,11 @@ def test_a_document_is_whole(project, document):
 
 @needs_latex
 @pytest.mark.parametrize("document", quick("paper", of=DOCUMENTS))
-def test_a_document_has_the_same_bytes_each_time(project, document, tmp_path):
-    first = latex.build(project / f"paper/{document}.tex", project / FOLDER).read_bytes()
+def test_a_document_has_the_same_bytes_each_time(project, built, document, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     shutil.copytree(project, elsewhere, ignore=shutil.ignore_patterns("build"))
     again = latex.build(elsewhere / f"paper/{document}.tex", elsewhere / FOLDER).read_bytes()
-    assert first == again
+    assert built(document) == again
 
 
 @needs_latex

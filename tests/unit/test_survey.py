@@ -17,6 +17,7 @@ from posenc.study.configs import masks_of
 from posenc.study.params import load
 from tests.copies import copy_params
 from tests.parity.any_models import WINDOW, tiny, words
+from tests.unit import synthetic_positions
 
 TABLES = ("gpt2", "biogpt", "opt")
 ROTARY = ("gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma", "phi", "olmo2", "stablelm")
@@ -184,17 +185,26 @@ def planted(project, model, millions, conditions, reason=None):
     entries = [
         {
             "condition": name,
+            "spec": {},
+            "precision": {"mode": "exact", "dtype": "float32"},
+            "layers": [],
             "nll_per_token": estimate(3.0),
             "delta_nll": estimate(0.5),
             "recovered": None if share is None else estimate(share),
         }
         for name, share in {"intact": 1.0, "zero": 0.0, **conditions}.items()
     ]
-    said = {"status": status, "reason": reason, "is_decoder": True, "conditions": entries}
+    read = {"documents": 9, "cut": 0, "read": 90, "whole": 90}
+    counts = {"documents": 9, "tokens": 90, "confidence": 0.95, "vocabulary_size": 100}
+    said = {
+        "status": status, "reason": reason, "is_decoder": True, "conditions": entries, **counts,
+        "coverage": read, "positions": "rotation", "categories": None, "sweeps": {}, "masks": [],
+    }  # fmt: skip
     write_sealed(root / "conditions" / model / "survey.json", said)
     counted = {"status": "not run", "reason": "packed: no"}
     if millions is not None:
-        counted = {"status": "measured", "parameters": {"all": millions * 1e6}}
+        counted = synthetic_positions.savings(model, "survey", True, "rotation")
+        counted["parameters"]["all"] = round(millions * 1e6)
     write_sealed(root / "savings" / model / "survey.json", counted)
 
 

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from posenc.artifacts.results import Interval
 from posenc.measurements.similarity import measure as similarity
 from posenc.metrics.bootstrap import percentile_interval, ratio_replicates, resampling_counts
 from posenc.metrics.pairs import pair_replicates
@@ -81,9 +82,13 @@ def drawn(seed: int) -> dict[str, np.ndarray]:
     }  # [pairs, 1] each
     counts = np.full(DOCUMENTS, TOKENS)
     sums = counts[:, None] * (COSINE + effect[:, None])  # [documents, 1]
-    (layer,) = similarity.layers(
-        PARAMETERS, sums, counts, np.zeros(1), nulls, of_pairs, np.random.SeedSequence(seed)
+    unused = Interval(value=0, low=0, high=0)
+    compared = {"cka": 0.0, **dict.fromkeys(("centred", "standardised", "retrieval"), unused)}
+    seeds = np.random.SeedSequence(seed)
+    (measured,) = similarity.layers(
+        PARAMETERS, sums, counts, np.zeros(1), nulls, of_pairs, seeds, [compared]
     )
+    layer = measured.as_json()
     for name in NULLS:
         replicates = ratio_replicates(nulls[name][:, 0], np.ones(PAIRS), 100, seed)  # [samples]
         old = percentile_interval(nulls[name].mean(), replicates, LEVEL)

@@ -187,7 +187,7 @@ def test_a_measurement_reaches_the_paper_and_the_page(copies, tmp_path):
         *("--metrics", str(out / "metrics.json"), "--plots", str(out / "plots"), *measured),
     )
     numbers = (out / "numbers.tex").read_text()
-    assert re.search(r"decoder\.reviews\.zero\.state_norms\.last\}.*20\.0", numbers)
+    assert re.search(r"decoder\.reviews\.zero\.state_norms\.last\.norm\}.*20\.0", numbers)
     project.run(
         *("python", "-m", "posenc.steps.page", *common),
         *("--output", str(out / "index.html"), *measured),

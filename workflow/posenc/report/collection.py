@@ -28,7 +28,7 @@ from posenc.report import quantities as keys
 from posenc.report.readers import QUANTITIES
 from posenc.report.records import ALL_DECODERS, LONG, Numbers, Place, Results
 
-R = TypeVar("R", bound=Result)
+T = TypeVar("T")
 LEFT_OUT = {
     "captured": ("models", "activations of {} are not kept"),
     "examined": ("models", "{} is not looked into layer by layer"),
@@ -119,7 +119,7 @@ class _Collection:
     def __init__(self, results: Results, roles: bool) -> None:
         self.study, self.active, self.roles = results.study, results.study["study"], roles
         self.numbers = Numbers()
-        self.typed: dict[int, Any] = {}
+        self.known: dict[tuple[int, Callable], Any] = {}
         self.found = {
             ("training", training["model"], "", ""): training for training in results.trainings
         }
@@ -152,20 +152,20 @@ class _Collection:
                 replace(place, files=(measurement["file"],)), facts_of(measurement, read, names)
             )
 
+    def once(self, read: Callable[[Mapping[str, Any]], T]) -> Callable[[Mapping[str, Any]], T]:
+        """As ``read``: a file that many numbers or roles are of is read once."""
+
+        def remembered(measured: Mapping[str, Any]) -> T:
+            key = id(measured), read  # of what ``results`` holds
+            if key not in self.known:
+                self.known[key] = read(measured)
+            return self.known[key]
+
+        return remembered
+
     def reader(self, kind: type[Result], read: Callable[..., Facts], *given: Any) -> Reader:
-        """Read a file as ``read(result, *given)``: one with many readers is validated once."""
-
-        def of_result(measured: Mapping[str, Any]) -> Facts:
-            return read(self.result(kind, measured), *given)
-
-        return of_result
-
-    def result(self, kind: type[R], measured: Mapping[str, Any]) -> R:
-        """A measured file as its type."""
-        own = id(measured)  # of what ``found`` holds
-        if own not in self.typed:
-            self.typed[own] = kind.of(measured)
-        return self.typed[own]
+        """Read a file as ``read(result, *given)``."""
+        return lambda measured: read(self.once(kind.of)(measured), *given)
 
     def names(self, kind: str) -> Iterator[tuple[str, str]]:
         """Parts of keys, and the model or data set that each stands for; roles come last."""
@@ -241,7 +241,7 @@ class _Collection:
             if read and self.has(kind, place):
                 here = replace(place, measurement=kind)
                 lacking = why or self.left_out(kind, place)
-                self.add(here, lacking, read, QUANTITIES[kind].names)
+                self.add(here, lacking, self.once(read), QUANTITIES[kind].names)
 
     def runs(self, cell: Place, why: str | None) -> None:
         of_runs = self.read_of(RUN)
@@ -266,7 +266,7 @@ class _Collection:
             own = replace(cell, measurement="coverage")
             read = self.reader(EvaluatedConditions, of_conditions.coverage_facts)
             self.add(own, None, read, of_conditions.COVERAGE, of=cell)
-            fitted = of_conditions.with_controls(self.result(EvaluatedConditions, measurement))
+            fitted = of_conditions.with_controls(self.once(EvaluatedConditions.of)(measurement))
         own = replace(cell, measurement="categories")
         read = self.reader(EvaluatedConditions, of_conditions.categories)
         self.add(own, why, read, of_conditions.CATEGORIES, of=cell)
@@ -294,7 +294,7 @@ class _Collection:
                 if len(own) == len(names) or not place.dataset:
                     shares = [
                         of_conditions.evaluated(
-                            self.result(EvaluatedConditions, run),
+                            self.once(EvaluatedConditions.of)(run),
                             run["run"]["model"],
                             place.condition,
                         )["recovered"]

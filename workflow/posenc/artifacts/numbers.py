@@ -111,8 +111,3 @@ def facts_of(measurement: Mapping[str, Any], read: Reader, names: Iterable[str])
 def with_spoken(spoken: Iterable[T], measured: Iterable[T]) -> list[T]:
     """What documents speak of, and what else a result has: numbers follow the parameters."""
     return list(dict.fromkeys([*spoken, *measured]))
-
-
-def entry_at(entries: Sequence[Mapping[str, Any]], key: str, value: Any) -> Mapping[str, Any]:
-    """The entry with a value of a key; the last where none has it."""
-    return next((entry for entry in entries if entry[key] == value), entries[-1])

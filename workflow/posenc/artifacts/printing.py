@@ -59,7 +59,7 @@ class By:
     spoken
         Names that documents speak of, whether a result has them or not.
     absent
-        Why there is no number of a name that a result has not, unless its part gives a ``reason``.
+        Why a name that the result lacks has no number, unless its part gives a ``reason``.
     words
         What a reader calls the names, where they say too little.
     name
@@ -73,7 +73,7 @@ class By:
     name: str = "{}"
 
     def key(self, name: str | int) -> str:
-        """The part of the key for a name: without spaces, which a key has not."""
+        """The part of the key for a name: a key has no spaces."""
         return self.name.format(name).replace(" ", "_")
 
     def entries(self, value: Any) -> dict[str | int, Any]:
@@ -146,12 +146,12 @@ def number(value: Interval | Spread | float | None, how: Printed = Printed()) ->
     factor = 100 if how.percent else 1
     if not isinstance(value, Interval | Spread):
         return Number(factor * value, rounding=how.rounding)
-    middle, low, high = (factor * number for number in value.numbers)
+    middle, low, high = (factor * end for end in value.numbers)
     return Number(middle, low, high, rounding=how.rounding)
 
 
 def quantities(
-    package: str | None,
+    package: str,
     kind: str,
     printed: Fields,
     derived: Callable[[R], Facts] | None = None,

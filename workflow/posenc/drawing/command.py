@@ -100,7 +100,7 @@ def command(
             output[0].with_suffix(".json"),
             {
                 "files": {path.name: sha256_file(path) for path in output},
-                # Without checksums: a document is not built anew when its figure stays the same.
+                # Without checksums: a document is not rebuilt when its figure stays the same.
                 "inputs": [str(path) for path in inputs or []],
                 "versions": versions("matplotlib"),
             },

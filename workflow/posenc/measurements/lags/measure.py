@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file, unbundled
 from posenc.artifacts.results import Interval
+from posenc.measurements.declaration import INTACT
 from posenc.measurements.frame import Config, Output, Resampling, StudyJob, bootstrap, seal
 from posenc.measurements.heads.result import Attention
 from posenc.measurements.heads.result import Head as ObservedHead
@@ -23,7 +24,6 @@ from posenc.measurements.relative_attention.result import RelativeOffsets
 from posenc.metrics.bootstrap import Estimate
 from posenc.metrics.lags import agreement, compare, correlated, over_layers
 
-INTACT = "intact"
 COMPARED = {
     "peak": ("score_peak", "peak"),
     "profile_peak": ("profile_peak", "peak"),

@@ -38,7 +38,7 @@ SIZES = {
     **dict.fromkeys(("n_shared_experts", "n_group", "topk_group"), 1),
     **dict.fromkeys(("initializer_range", "init_std"), 0.3),
     **dict.fromkeys(("attention_dropout", "hidden_dropout_prob"), 0.0),
-    "vocab_size": VOCABULARY, "num_key_value_heads": 2, "num_experts_per_tok": 2,
+    "rotary_dim": 4, "vocab_size": VOCABULARY, "num_key_value_heads": 2, "num_experts_per_tok": 2,
     "type_vocab_size": 2, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
     "sliding_window": WINDOW, "is_decoder": True,
 }  # fmt: skip
@@ -47,6 +47,7 @@ EDITS: dict[str, dict[str, Any]] = {
     "falcon_h1": {"mamba_d_ssm": 32, "mamba_n_heads": 4, "mamba_d_head": 8, "mamba_d_state": 8},
     "gpt_neo": {"attention_types": [[["global"], 4]]},
     "hrm_text": {"initializer_range": 0.1},  # 32 layers that rounding grows in
+    "xmod": {"default_language": "en_XX"},
     "zaya": {"num_experts_per_tok": 1},
 }
 """What the recipe cannot know of a type."""

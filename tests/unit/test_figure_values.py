@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
+from matplotlib.patches import Ellipse
 
 from posenc.drawing import common, svg, values
 from posenc.report import page_pictures
@@ -158,3 +159,18 @@ def test_colours_stand_out_on_dark_paper_and_ink_follows_the_page():
     assert page_pictures.themed("#ffffff") == "var(--paper)"
     assert page_pictures.themed("#0072b2") == "#0072b2"
     assert page_pictures.themed("#440154").startswith("light-dark(#440154,")
+
+
+def test_marks_of_many_sizes_are_circles_where_they_were_and_an_ellipse_is_none():
+    figure, axes = panel()
+    axes.add_patch(Ellipse((5, 5), 4, 4))  # in these axes twice as wide as high
+    axes.scatter([0, 5, 10], [0, 2.5, 10], s=[1, 16, 81])  # the squares of their diameters
+    drawn = ElementTree.fromstring(svg.written(figure, 100))
+    circles = [
+        tuple(float(circle.get(name)) for name in ("cx", "cy", "r"))
+        for circle in drawn.findall(".//{*}circle")
+    ]
+    # 20 % of 200 points from the left; 80 % of 100 from above, less a tenth of 60.
+    assert circles == [(40, 80, 0.5), (100, 65, 2), (160, 20, 4.5)]
+    curved = [path for path in drawn.findall(".//{*}path") if "C" in path.get("d")]
+    assert len(curved) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from xml.etree import ElementTree
 import matplotlib
 from matplotlib.figure import Figure as Canvas
 from matplotlib.font_manager import FontProperties
+from matplotlib.path import Path
 from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
 
@@ -22,6 +24,10 @@ SVG = "http://www.w3.org/2000/svg"
 HREF = "{http://www.w3.org/1999/xlink}href"
 PLACES = 1
 """Decimals of a coordinate, in points: a tenth of the thinnest line."""
+CURVES = len(Path.unit_circle().vertices) // 3
+"""Of a circle, as matplotlib draws it: each ends as far from its middle as the others."""
+OFF_CIRCLE = 1e-3
+"""By which rounding moves such an end, in points."""
 ALIGNED = {"center": ("middle", 0.5), "right": ("end", 1.0)}
 """Anchor of texts of several lines, and the share of a line's width that is left of it."""
 SHARED = "svg{font-family:'DejaVu Sans',Verdana,sans-serif;stroke-linejoin:round}"
@@ -143,10 +149,35 @@ def _parts(element: ElementTree.Element, clip: str) -> Iterator[ElementTree.Elem
         if kind == "g":
             yield from _parts(child, inner)
         elif kind not in ("metadata", "defs", "style"):
-            part = _copied(child, {"clip-path": inner} if inner else {})
+            more = {"clip-path": inner} if inner else {}
+            part = _circle(child, more) if kind == "path" else None
+            if part is None:
+                part = _copied(child, more)
             if kind == "text" and lines in ALIGNED and "text-anchor" not in part.get("style", ""):
                 _anchor(part, *ALIGNED[lines])
             yield part
+
+
+def _circle(path: ElementTree.Element, more: dict[str, str]) -> ElementTree.Element | None:
+    """A path that is a circle, as one: a quarter of the text. None if it is not."""
+    if path.get("transform") or re.sub(r"[^A-Za-z]", "", path.get("d", "")) != f"M{'C' * CURVES}z":
+        return None
+    numbers = [float(number) for number in re.findall(r"[^\sA-Za-z]+", path.get("d", ""))]
+    points = list(zip(numbers[::2], numbers[1::2], strict=True))
+    ends = points[::3]  # the first point, and the last of each curve
+    x, y = (sum(places) / CURVES for places in zip(*ends[1:], strict=True))
+    radii = [math.dist((x, y), end) for end in ends]
+    if max(radii) - min(radii) > OFF_CIRCLE:
+        return None
+    circle = ElementTree.Element("circle")
+    circle.attrib |= {
+        "cx": _rounded(str(x)),
+        "cy": _rounded(str(y)),
+        "r": _rounded(str(radii[0]), PLACES + 1),
+        "style": _style(path.get("style", "")),
+    }
+    circle.attrib |= more
+    return circle
 
 
 def _put_in(use: ElementTree.Element, path: ElementTree.Element) -> None:

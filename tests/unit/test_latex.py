@@ -139,6 +139,21 @@ def test_a_document_is_whole(project, built, document):
 
 
 @needs_latex
+def test_the_argument_of_the_paper_has_eight_pages(project, built):
+    built("paper")
+    labels = (project / "paper/build/default/paper.aux").read_text(encoding="utf-8")
+    pages = {
+        label: int(page)
+        for label, page in re.findall(r"\\newlabel\{([\w:-]+)\}\{\{.*?\}\{(\d+)\}", labels)
+    }
+    # References follow, and the appendix.
+    body = labels.split(r"\newlabel{sec:mask}")[0]
+    figures = re.findall(r"\\newlabel\{(fig:\w+)\}", body)
+    assert len(figures) > 3
+    assert {label: pages[label] for label in [*figures, "end"] if pages[label] > 8} == {}
+
+
+@needs_latex
 @pytest.mark.parametrize("document", quick("paper", of=DOCUMENTS))
 def test_a_document_has_the_same_bytes_each_time(project, built, document, tmp_path):
     elsewhere = tmp_path / "elsewhere"

@@ -406,7 +406,8 @@ def test_published_values_have_ours_beside_them_and_how_alike_they_are(results):
         return [rf"\word{{{key} of all}}", r"no\_mask", r"B\&B", rf"\published{{{key}}}"]
 
     def compared(ours: str, word: str, key: str) -> str:
-        return rf"\word{{{word} model}}\word{{, }}\compare{{{ours}}}{{published.{key}}}"
+        words = r"{\word{higher}}{\word{lower}}{\word{not distinguishable}}"
+        return rf"\word{{{word} model}}\word{{: }}\compared{{{ours}}}{{published.{key}}}{words}"
 
     names, empty = [display("sample_reviews"), display("zero")], [""] * 4
     minilm = display("minilm")

@@ -74,7 +74,8 @@ OF_SEVERAL = {
         height=4.6,
         caption="How near masks bring a decoder without positions to the intact one: recovered "
         "share of the lost log-perplexity, one mark per decoder, with its interval. What is still "
-        "lost is on a logarithmic axis; the dashed line is at nine tenths recovered.",
+        "lost is on a logarithmic axis; the dashed line is at nine tenths recovered. A triangle "
+        "stands for a value beyond the axis, which is beside it.",
         alt="Points with intervals, a row for each mask: recovered share of the lost "
         "log-perplexity, from the model without positions at zero towards the intact one.",
         quantities=("conditions.recovered*", "conditions.masks.*", "conditions.count"),
@@ -86,7 +87,7 @@ OF_SEVERAL = {
         caption="A rotary decoder without rotation, and with masks in its place: recovered share "
         "of the lost log-perplexity with its interval over documents, and the loss in nats per "
         "token beside it. The mask in closed form is computed from mean queries and keys; its "
-        "placebos give heads the curves of others, or of none.",
+        "placebos give heads the curves of others, or all heads of a layer one curve.",
         alt="Points with intervals, a row for each mask: recovered share of the lost "
         "log-perplexity, from the model without rotation at zero to the intact one at one.",
         quantities=("conditions.recovered*", "conditions.nll_per_token", "conditions.masks.*"),

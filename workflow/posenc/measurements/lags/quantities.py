@@ -80,7 +80,7 @@ FIGURE = Exhibit(
     ("lags",),
     height=4.4,
     caption="Offset that weights and positions alone predict for a head against the offset "
-    "where its attention is on real text.",
+    "where its attention is on text.",
     alt="Scatter plots: offset found on text against the offset that weights predict, a "
     "point for each head.",
 )

@@ -159,7 +159,7 @@ def _finish(panels: list[Axes], dataset: str, row: int) -> None:
 
 def _finish_moved(panels: list[Axes], is_last: bool) -> None:
     """Limits and labels of a lower row: intervals are wide where hardly any position is left."""
-    labels = ("gain, of content's", "part from P itself", "part from")
+    labels = ("gain, relative to content", "share of table P", "share of sources")
     limits = ((0.5, 2.0), (-0.25, 1.25), (-0.5, 1.25))
     for axes, label, (low, high) in zip(panels, labels, limits, strict=True):
         axes.set_ylabel(label)
@@ -167,7 +167,7 @@ def _finish_moved(panels: list[Axes], is_last: bool) -> None:
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         axes.axhline(1 if axes is panels[0] else 0, color=common.LIGHT, lw=0.6, zorder=0)
         if is_last:
-            axes.set_xlabel("blocks behind")
+            axes.set_xlabel("after block")
 
 
 def _inverse(values):

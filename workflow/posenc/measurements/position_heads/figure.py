@@ -91,7 +91,7 @@ def _draw_grid(
 
 def _entries(has_near: bool, style: Style) -> list[Line2D]:
     """What the colours of curves say."""
-    of_marks = {"steepest": 1, **({"look nearest": 2} if has_near else {})}
+    of_marks = {"steepest": 1, **({"mean offset nearest 0": 2} if has_near else {})}
     return [
         *(Line2D([], [], color=style.palette[at], label=name) for name, at in of_marks.items()),
         *(
@@ -138,7 +138,8 @@ def _draw_near(place: SubFigure, near: list[Mapping], measurement: dict, style: 
             ("all keys alike", measurement["uniform"], {"color": style.palette[6], "ls": ":"}),
         ):
             axes.plot(offsets, mass[: len(offsets)], label=label, lw=0.9, ms=2.5, **options)
-        mean = f"{head['profile']['mean_offset']:.2f}".replace("-", "\u2212")
+        offset = round(head["profile"]["mean_offset"], 2) + 0.0  # no negative zero
+        mean = f"{offset:.2f}".replace("-", "\u2212")
         axes.set_title(
             f"layer 0, head {head['head']}: mean offset {mean}", fontsize=common.SMALLEST_POINTS + 1
         )

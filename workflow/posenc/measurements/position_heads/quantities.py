@@ -128,8 +128,9 @@ FIGURE = Exhibit(
     caption="What each head makes of positions alone: the function of the distance that is "
     "nearest to the scores of position against position, in standard deviations of the head's "
     "scores within a query. The larger the share of the scores that a curve explains, the "
-    "darker it is. Coloured are the three steepest, and the three of the first layer that look "
-    "nearest, whose attention by offset is below. Of the tables and models whose query and key "
+    "darker it is. Coloured are the three steepest, and the three of the first layer whose mean "
+    "offset is nearest to zero, with their attention by offset below; in an encoder, such a head "
+    "may look both ways alike. Of the tables and models whose query and key "
     "maps are there, the one with the most heads is shown.",
     alt="Small charts, a row for each layer and a column for each head: bias against the "
     "distance back from query to key. Below, attention by offset of three heads.",

@@ -91,7 +91,7 @@ FIGURE = Exhibit(
     height=5.2,
     caption="What it costs to take positions away, by class of token: mean over the tokens of "
     "a class, and adjusted for the other classes by a linear model of all classes at once, with "
-    "the documents taken out.",
+    "differences between documents removed.",
     alt="Points with intervals, a panel for each model and data set: cost in nats per token "
     "by word class, last occurrence, place in sentence and document, and surprisal.",
 )

@@ -222,7 +222,10 @@ def published_table(results: Results, table: str = "results") -> Published:
             else:
                 same = keys.weights_of(results.study, place.model) in value["weights"]
                 comparison = r"\word{same model}" if same else r"\word{other model}"
-                comparison += rf"\word{{, }}\compare{{{ours}}}{{published.{key}}}"
+                comparison += (
+                    rf"\word{{: }}\compared{{{ours}}}{{published.{key}}}"
+                    r"{\word{higher}}{\word{lower}}{\word{not distinguishable}}"
+                )
             of = (place.model, place.dataset, place.condition)
             names = [display(name) if name else "--" for name in of]
             rows.append([*theirs, *names, rf"\measured{{{ours}}}", comparison])

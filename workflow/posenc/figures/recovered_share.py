@@ -12,9 +12,9 @@ from posenc.drawing import common, evaluated
 from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
 
-LOWEST, HIGHEST = -3.0, 0.99
+LOWEST, HIGHEST = -2.0, 0.99
 LEVELS = (0.0, 0.9)
-TICKS = (-3, -1, 0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99)
+TICKS = (-2, -1, 0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99)
 
 
 @common.drawing

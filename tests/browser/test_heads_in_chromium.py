@@ -12,7 +12,14 @@ from posenc.conditions import profiles, semantics
 from posenc.metrics.patterns import softmax
 
 from ..unit import synthetic
-from .test_page_in_chromium import CHROMIUM, Opened, browser, path, pytestmark  # noqa: F401
+from .test_page_in_chromium import (  # noqa: F401
+    CHROMIUM,
+    Opened,
+    address,
+    browser,
+    path,
+    pytestmark,
+)
 
 MODELS = {"minilm": False, "decoder": True, "smollm2": True}
 DATASET = "sample_reviews"
@@ -303,7 +310,7 @@ def test_the_explorer_opens_on_the_head_with_the_clearest_pattern(opened, root):
     sign = "−" if offset < 0 else "+"
     assert f"{best[model, layer, head, offset]:.3f} of its attention" in said
     assert f"offset {sign}{abs(offset)} " in said
-    assert "heads=" not in tab.url
+    assert "heads=" not in address(tab)
 
 
 def test_no_mask_is_the_model_without_positions(opened):
@@ -337,7 +344,7 @@ def test_a_cell_is_tapped(browser, path):  # noqa: F811
 
 def test_a_head_is_in_the_address(browser, opened):  # noqa: F811
     go(opened.tab, "decoder")
-    again = Opened(browser, opened.tab.url)
+    again = Opened(browser, address(opened.tab))
     again.tab.wait_for_selector("#pattern-zero td[data-at]")
     assert again.tab.locator("#head-layer").input_value() == str(LAYER)
     np.testing.assert_array_equal(

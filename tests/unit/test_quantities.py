@@ -408,6 +408,11 @@ def test_documents_are_counted_by_model_and_data_set():
     )
     assert documents_of(Made(*mixed, one("i", "d_e", 5)), {"probes"}).endswith(r"\num{5} (g, i).")
     assert documents_of(Made(*mixed), {"norms"}) == ""
+    first = documents_of(Made(*mixed), {"probes"}, drawn="first data set")
+    assert r"\num{7}" not in first and "c" in first
+    assert documents_of(Made(*mixed), {"probes"}, drawn="first model") == (
+        r"Documents: d e \num{4} to \num{5}."
+    )
     kinds = [("table", True), ("rotation", True), ("table", False)]
     apart = [
         {**one(name, "d", 5 + n), "positions": positions, "is_decoder": is_decoder}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from typing import Literal
 
 from posenc.drawing.section import Figure
 
 PAPER, SUPPLEMENT, SLIDES = "paper", "supplement", "slides"
+Drawn = Literal["all", "first data set", "first model"]
 DOCUMENTS = (PAPER, SUPPLEMENT, SLIDES)
 """All that there are, by the names of their texts in ``paper/``."""
 BOTH = (PAPER, SLIDES)
@@ -39,6 +41,9 @@ class Exhibit:
         measurements with others.
     positions
         Of decoders with these positions alone, a table or a rotation; empty for all models.
+    drawn
+        Whether it shows all that was measured, the first data set of each model, or that of the
+        first model alone: its caption counts those documents.
     """
 
     question: str
@@ -52,6 +57,7 @@ class Exhibit:
     alt: str
     quantities: tuple[str, ...] = ("*",)
     positions: str = ""
+    drawn: Drawn = "all"
 
 
 @dataclass(frozen=True)

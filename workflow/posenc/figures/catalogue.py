@@ -177,6 +177,7 @@ OF_SEVERAL = {
         "dotted, the best constant. Order and further texts are in the table.",
         alt="Two line charts: error of the position in tokens against layer, for models with and "
         "without positions, and for decoders trained with other position schemes.",
+        drawn="first data set",
     ),
     "band_pass": Exhibit(
         "C2 band-pass", ("spectra",),
@@ -194,6 +195,7 @@ OF_SEVERAL = {
         "minus query) on a logarithmic scale, heads ordered by layer, with the types that "
         "clustering finds.",
         alt="Maps: attention mass by offset for every head, ordered by layer.",
+        drawn="first data set",
     ),
     "head_curves": Exhibit(
         "F3 the mask in closed form", ("score_parts",), ASIDE,
@@ -206,6 +208,7 @@ OF_SEVERAL = {
         alt="Small line charts, one for each layer of each model: mean difference of scores "
         "against distance, measured and in closed form, a pair of lines for each head.",
         quantities=("*.r2", "*.shuffled", "*.first_key", "*.high_share", "*.one_document"),
+        drawn="first data set",
     ),
     "superposition": Exhibit(
         "B5 superposition", ("superposition", "embedding_sums"),

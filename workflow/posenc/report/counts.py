@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from posenc.artifacts.numbers import Number
+from posenc.drawing.exhibit import Drawn
 from posenc.measurements.conditions.quantities import tokens_of
 from posenc.report.records import Results
 from posenc.report.tables.cells import display, number
@@ -28,7 +30,9 @@ def size(runs: Collection[Mapping[str, Any]]) -> str:
     return f"{documents} documents, {span({tokens_of(run) for run in runs})} tokens"
 
 
-def documents_of(results: Results, kinds: Collection[str], positions: str = "") -> str:
+def documents_of(
+    results: Results, kinds: Collection[str], positions: str = "", drawn: Drawn = "all"
+) -> str:
     """How many documents of each data set some measurements used, by model.
 
     Models with the same documents stand together. Nothing where no measurement is of documents.
@@ -39,8 +43,8 @@ def documents_of(results: Results, kinds: Collection[str], positions: str = "") 
         All that is typeset.
     kinds
         Names of measurements.
-    positions
-        As :class:`posenc.drawing.exhibit.Exhibit` has it.
+    positions, drawn
+        As :class:`posenc.drawing.exhibit.Exhibit` has them.
     """
     counts: dict[str, dict[str, set[int]]] = {}
     for measurement in results.measurements:
@@ -58,6 +62,10 @@ def documents_of(results: Results, kinds: Collection[str], positions: str = "") 
         documents = measurement.get("documents")
         if model and dataset and isinstance(documents, int):
             counts.setdefault(model, {}).setdefault(dataset, set()).add(documents)
+    if drawn != "all":
+        counts = {model: dict([next(iter(own.items()))]) for model, own in counts.items()}
+    if drawn == "first model":
+        counts = dict(itertools.islice(counts.items(), 1))
     groups: dict[str, list[str]] = {}
     for model, own in counts.items():
         said = ", ".join(f"{display(dataset)} {span(sizes)}" for dataset, sizes in own.items())

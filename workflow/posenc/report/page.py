@@ -332,16 +332,12 @@ def _page(
     shares = sorted({m["confidence"] for m in results.measurements if "confidence" in m})
     precision = note(p for m in results.measurements for p in precisions(m))
     measured = [entry for entry in rows.values() if isinstance(entry, Number)]
-    tables = {
-        figure["name"]: figure["rows"] for part in shown_sections for figure in part["figures"]
-    }
-    tables["further"] = further
+    exhibits = [figure for part in shown_sections for figure in part["figures"]]
+    tables = {figure["name"]: figure["rows"] for figure in exhibits} | {"further": further}
     listed = {identity(row) for members in tables.values() for row in members}
 
-    number_of = {
-        figure["name"]: figure["number"] for part in shown_sections for figure in part["figures"]
-    }
-    found = findings(results.study, rows, number_of)
+    number_of = {figure["name"]: figure["number"] for figure in exhibits}
+    shown_findings = findings(results.study, rows, number_of)
 
     def names(kind: str) -> list[str]:
         return [n for n in dict.fromkeys(getattr(place, kind) for place in rows) if n]
@@ -383,8 +379,8 @@ def _page(
         precision=precision,
         synthetic=synthetic(results.study),
         ways=ways_in(results.study["documents"]),
-        findings=found,
-        headlines=[] if found else headlines(results.study, rows),
+        findings=shown_findings,
+        headlines=[] if shown_findings else headlines(results.study, rows),
         sections=shown_sections,
         further=further,
         not_run=not_run(rows, results),

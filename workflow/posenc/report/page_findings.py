@@ -128,14 +128,15 @@ def headline_of(headline: Headline, measured: Measured) -> ShownHeadline | None:
 def headlines(study: Mapping[str, Any], rows: Rows) -> list[ShownHeadline]:
     """The numbers that open the page of a study without findings: those that it has."""
     measured = Measured(study, rows)
-    return [one for one in (headline_of(each, measured) for each in HEADLINES) if one]
+    shown_headlines = (headline_of(headline, measured) for headline in HEADLINES)
+    return [headline for headline in shown_headlines if headline]
 
 
 def in_percent(share: Number) -> dict[str, str]:
     """A share as it is shown, in percent, and its interval."""
     low, high = (None if end is None else 100 * end for end in (share.low, share.high))
-    made = shown(Number(100 * share.value, low, high))
-    return {**made, "value": f"{made['value']}\N{NO-BREAK SPACE}%"}
+    percent = shown(Number(100 * share.value, low, high))
+    return {**percent, "value": f"{percent['value']}\N{NO-BREAK SPACE}%"}
 
 
 def told(share: Mapping[str, str]) -> str:
@@ -215,4 +216,5 @@ def findings(
         The number of each figure of the page, by name.
     """
     measured = Measured(study, rows)
-    return [one for one in (finding_of(each, measured, figures) for each in FINDINGS) if one]
+    shown_findings = (finding_of(finding, measured, figures) for finding in FINDINGS)
+    return [finding for finding in shown_findings if finding]

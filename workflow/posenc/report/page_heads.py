@@ -8,6 +8,7 @@ offset (``heads``), what position adds by distance (``score_parts``), and losses
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from typing import Any, TypedDict
 
 import numpy as np
@@ -139,7 +140,7 @@ def clearest(sentences: Iterable[Mapping[str, Any]]) -> ClearestHead:
 
     Offset 0 does not count: a head needs no positions to look at the query's own token.
     """
-    found: list[ClearestHead] = []
+    candidates: list[ClearestHead] = []
     for sentence in sentences:
         (layers,) = [c["layers"] for c in sentence["conditions"] if c["condition"] == "intact"]
         tokens = sentence["tokens"]
@@ -153,14 +154,14 @@ def clearest(sentences: Iterable[Mapping[str, Any]]) -> ClearestHead:
                 for offset in range(1 - tokens, tokens)
                 if offset
             }
-            offset = max(shares, key=lambda one: shares[one])
-            found.append(
+            offset = max(shares, key=shares.__getitem__)
+            candidates.append(
                 {
                     "model": sentence["run"]["model"], "layer": layer, "head": head,
                     "offset": offset, "share": round(shares[offset], 3),
                 }
             )  # fmt: skip
-    return max(found, key=lambda one: one["share"])
+    return max(candidates, key=itemgetter("share"))
 
 
 def measured(measurement: Mapping[str, Any]) -> bool:

@@ -193,7 +193,7 @@ def _numbers_tex(results: Results) -> str:
                     number,
                     f"figure-{anchor(name)}",
                     re.sub(r"\*(.+?)\*", r"\\emph{\1}", escape(entry.caption)),
-                    documents_of(results, entry.measurements, entry.positions),
+                    documents_of(results, entry.measurements, entry.positions, entry.drawn),
                 )
                 for name, number in catalogue.numbered(results.study["figures"]).items()
                 for entry in [catalogue.FIGURES[name]]

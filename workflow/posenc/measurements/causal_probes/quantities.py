@@ -85,4 +85,5 @@ FIGURE = Exhibit(
     "masks in the place of positions. All probes learn from the same tokens.",
     alt="Two line charts: error of the position in tokens against layer, a line for each "
     "variant of a decoder and for each mask, and the level of the best constant.",
+    drawn="first data set",
 )

@@ -66,4 +66,5 @@ FIGURE = Exhibit(
     "of the variance of each component that lies between positions.",
     alt="Line charts by layer: variance of leading components, canonical correlation with "
     "waves of position, shares between positions.",
+    drawn="first data set",
 )

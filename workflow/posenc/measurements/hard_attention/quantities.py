@@ -68,4 +68,5 @@ FIGURE = Exhibit(
     "samples, and against that without a baseline.",
     alt="Line charts: variance of the gradient against the number of samples for each "
     "baseline, and points of its ratio to that without a baseline.",
+    drawn="first data set",
 )

@@ -72,4 +72,5 @@ FIGURE = Exhibit(
     alt="Maps and lines: share of power by frequency and layer, of hidden states, queries "
     "and keys.",
     quantities=("*.hidden_states.*", "*.keys.*", "*.locked"),
+    drawn="first data set",
 )

@@ -71,4 +71,5 @@ FIGURE = Exhibit(
     "cost; on documents that had no part in the choice of heads.",
     alt="A map of layers and heads coloured by the cost of each head, and a line chart of the "
     "share of the cost against the number of heads without rotation.",
+    drawn="first model",
 )

@@ -23,9 +23,8 @@ from posenc.architectures.verify import Verification  # noqa: E402
 from posenc.capture.verified import verified  # noqa: E402
 
 PAGE = ROOT / "docs/models.md"
-READMES = tuple(
-    ROOT / folder / name for folder in (".", "docs/templates") for name in ("README.md", "README.ja.md")
-)
+README = ("README.md", "README.ja.md")
+READMES = tuple(ROOT / folder / name for folder in (".", "docs/templates") for name in README)
 """And what `posenc pages` makes them from."""
 BEGIN, END = "<!-- types -->", "<!-- types end -->"
 COLUMNS = (Need.REMOVABLE, Need.PATTERNS, Need.LOSS, Need.PACKED, Need.MAPS, Need.NORM_PATH)

@@ -62,11 +62,11 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
         _finish(panels[:3], common.display(dataset), row)
         _finish_moved(panels[3:], is_last=row == len(rows) - 1)
         grid += panels
-    grid[1].plot([], [], color=common.GREY, lw=1.1, label="S P L")
-    grid[1].plot([], [], color=common.GREY, ls="--", lw=0.9, label="P L at the mean S")
+    grid[1].plot([], [], color=common.GREY, lw=1.1, label="amplitude: S P L")
+    grid[1].plot([], [], color=common.GREY, ls="--", lw=0.9, label="amplitude: P L at the mean S")
     grid[2].plot([], [], color=common.GREY, ls=":", lw=0.9, label="shuffled positions")
-    grid[5].plot([], [], color=common.GREY, lw=1.1, label="attention")
-    grid[5].plot([], [], color=common.GREY, ls="--", lw=1.1, label="MLP")
+    grid[5].plot([], [], color=common.GREY, lw=1.1, label="share of attention")
+    grid[5].plot([], [], color=common.GREY, ls="--", lw=1.1, label="share of MLPs")
     common.legend_above(canvas, grid, columns=5)
     _say_not_run(canvas, selected)
 
@@ -159,7 +159,7 @@ def _finish(panels: list[Axes], dataset: str, row: int) -> None:
 
 def _finish_moved(panels: list[Axes], is_last: bool) -> None:
     """Limits and labels of a lower row: intervals are wide where hardly any position is left."""
-    labels = ("gain, relative to content", "share of table P", "share of sources")
+    labels = ("gain over content", "share of table P", "share of blocks")
     limits = ((0.5, 2.0), (-0.25, 1.25), (-0.5, 1.25))
     for axes, label, (low, high) in zip(panels, labels, limits, strict=True):
         axes.set_ylabel(label)
@@ -167,7 +167,7 @@ def _finish_moved(panels: list[Axes], is_last: bool) -> None:
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         axes.axhline(1 if axes is panels[0] else 0, color=common.LIGHT, lw=0.6, zorder=0)
         if is_last:
-            axes.set_xlabel("after block")
+            axes.set_xlabel("blocks passed")
 
 
 def _inverse(values):

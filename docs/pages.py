@@ -53,7 +53,7 @@ def on_files(files: Files, config: Any) -> Files:
     """Take in what is no file of docs/, and turn the links of all pages to the site's."""
     written = {
         "api.md": api(),
-        "gallery.md": gallery(),
+        "gallery.md": gallery(files, config),
         "built-in.md": built_in(),
     }
     found = {f"docs/{one.src_uri}" for one in files.documentation_pages()} | MOVED.keys()
@@ -202,7 +202,7 @@ def api() -> str:
     return "\n\n".join(parts)
 
 
-def gallery() -> str:
+def gallery(files: Files, config: Any) -> str:
     """Every figure of the catalogue: what it shows, its command, its code, and a picture of it."""
     default = load(ROOT / "params.yaml")
     studies = sorted(default.studies, key=lambda name: name != default.study.name)
@@ -217,11 +217,14 @@ def gallery() -> str:
         "# Gallery of figures",
         "Every figure that a study can draw, by its question: what it shows, the command that "
         "draws it and makes all that it needs, and its code. Pictures are those of the other "
-        "pages; where there is none, the command makes it.",
+        "pages, or what was drawn here before the site was built; where there is none, the "
+        "command makes it.",
     ]
     for question, entries in groupby(sorted(FIGURES, key=place_of), key=question_of):
         parts.append(f"## {question}")
-        parts += [one for name in entries for one in entry(name, drawn[name], studies)]
+        parts += [
+            one for name in entries for one in entry(name, drawn[name], studies, files, config)
+        ]
     return "\n\n".join(parts)
 
 
@@ -268,13 +271,21 @@ def place_of(name: str) -> tuple[str, int]:
     return question_of(name).split()[0], questions.index(question_of(name))
 
 
-def entry(name: str, study: str, studies: list[str]) -> list[str]:
+def entry(name: str, study: str, studies: list[str], files: Files, config: Any) -> list[str]:
     """What the gallery says of a figure."""
     one = FIGURES[name]
-    config = "" if study == studies[0] else f" --config study={study}"
+    chosen = "" if study == studies[0] else f" --config study={study}"
     file = f"data/studies/{study}/figures/{name}.pdf"
     stems = [name, *(f"{other}_{name}" for other in studies)]
     pictures = [f"images/{s}.png" for s in stems if (ROOT / f"docs/images/{s}.png").is_file()]
+    made_here = (ROOT / file).with_suffix(".svg")
+    if not pictures and made_here.is_file():
+        pictures = [f"images/{study}_{name}.svg"]
+        # On white in a dark page too, as all pictures are.
+        svg = made_here.read_text(encoding="utf-8").replace(
+            "<svg ", '<svg style="background:#fff" ', 1
+        )
+        files.append(File.generated(config, pictures[0], content=svg))
     module = f"workflow/{module_of(name).replace('.', '/')}.py"
     code = (ROOT / module).read_text(encoding="utf-8")
     folded = "\n".join(f"    {line}".rstrip() for line in ["```python", *code.splitlines(), "```"])
@@ -282,6 +293,6 @@ def entry(name: str, study: str, studies: list[str]) -> list[str]:
         f"### {name}",
         one.caption,
         *(f"![{one.alt}]({path})" for path in pictures),
-        f"```sh\nsnakemake --cores 8{config} -- {file}\n```",
+        f"```sh\nsnakemake --cores 8{chosen} -- {file}\n```",
         f'??? example "{module}"\n\n{folded}',
     ]

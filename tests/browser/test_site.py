@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import os
 import re
+import runpy
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ import pytest
 from mkdocs.commands.build import build as mkdocs_build
 from mkdocs.config import load_config
 from mkdocs.exceptions import Abort
+from mkdocs.structure.files import Files
 
 from posenc.api import PLACES
 from posenc.figures.catalogue import FIGURES, module_of
@@ -75,6 +77,31 @@ def test_the_gallery_has_every_figure_with_its_command_and_code(site):
         assert re.search(rf"snakemake --cores 8.* -- data/studies/\w+/figures/{name}\.pdf", page)
         assert f"workflow/{module_of(name).replace('.', '/')}.py" in page
         assert re.sub(r"\*", "", FIGURES[name].caption)[:60] in page
+
+
+def test_the_gallery_shows_what_was_drawn_here_where_no_page_has_a_picture(tmp_path):
+    config = load_config(str(ROOT / "mkdocs.yml"), site_dir=str(tmp_path / "site"))
+    pages = runpy.run_path(str(ROOT / "docs/pages.py"))
+    module = tmp_path / f"workflow/{module_of('spectra').replace('.', '/')}.py"
+    module.parent.mkdir(parents=True)
+    module.write_text("")
+    pages["entry"].__globals__["ROOT"] = tmp_path
+    config.plugins._current_plugin = "hooks"  # as MkDocs sets it before it calls one
+    files = Files([])
+
+    def pictures() -> list[str]:
+        said = pages["entry"]("spectra", "mine", ["mine", "other"], files, config)
+        return re.findall(r"!\[.*?\]\((.+)\)", "\n".join(said))
+
+    assert pictures() == [] and not list(files)
+    drawn = tmp_path / "data/studies/mine/figures/spectra.svg"
+    drawn.parent.mkdir(parents=True)
+    drawn.write_text('<svg viewBox="0 0 1 1"></svg>')
+    assert pictures() == [file.src_uri for file in files] == ["images/mine_spectra.svg"]
+    recorded = tmp_path / "docs/images/other_spectra.png"
+    recorded.parent.mkdir(parents=True)
+    recorded.write_bytes(b"")
+    assert pictures() == ["images/other_spectra.png"]
 
 
 def test_every_condition_mask_and_study_has_its_sentence(site):

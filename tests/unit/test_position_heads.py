@@ -496,7 +496,13 @@ def test_the_figure_shows_what_has_the_most_heads(file, tmp_path):
     looking = {head["head"] for head in nearest(measurement["heads"], 3)}
     assert {n for n, colour in enumerate(colours) if colour == own} == looking - marked
     said = [text.get_text() for text in made.subfigs[0].legends[0].get_texts()]
-    assert said == ["steepest", "look nearest", "explains 0.25", "explains 0.5", "explains 1"]
+    assert said == [
+        "steepest",
+        "mean offset nearest 0",
+        "explains 0.25",
+        "explains 0.5",
+        "explains 1",
+    ]
     assert not any(axes.texts for axes in panels)
     shares = [head["distance_share"] for head in measurement["heads"]]
     shades = {share: axes.lines[-1].get_alpha() for share, axes in zip(shares, panels, strict=True)}

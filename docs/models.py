@@ -21,11 +21,11 @@ from tests.parity.any_models import TYPES, NoTinyModel, tiny  # noqa: E402
 from posenc.architectures.needs import ArchitectureError, Need  # noqa: E402
 from posenc.architectures.verify import Verification  # noqa: E402
 from posenc.capture.verified import verified  # noqa: E402
+from posenc.report import comparison, findings  # noqa: E402
 
 PAGE = ROOT / "docs/models.md"
-README = ("README.md", "README.ja.md")
-READMES = tuple(ROOT / folder / name for folder in (".", "docs/templates") for name in README)
-"""And what `posenc pages` makes them from."""
+READMES = tuple(ROOT / findings.TEMPLATES / name for name in ("README.md", "README.ja.md"))
+"""What the READMEs are made from, as `posenc pages` does it."""
 BEGIN, END = "<!-- types -->", "<!-- types end -->"
 COLUMNS = (Need.REMOVABLE, Need.PATTERNS, Need.LOSS, Need.PACKED, Need.MAPS, Need.NORM_PATH)
 HEAD = """# Which models can be studied?
@@ -115,4 +115,5 @@ if __name__ == "__main__":
     for path in READMES:
         said = filled(path.read_text(encoding="utf-8"), count_of(written))
         path.write_text(said, encoding="utf-8")
-    print(*(path.relative_to(ROOT) for path in (PAGE, *READMES)))
+    pages = findings.fill_pages(comparison.all_recorded(ROOT / comparison.RECORDS), ROOT)
+    print(*(path.relative_to(ROOT) for path in (PAGE, *READMES, *pages)))

@@ -160,24 +160,19 @@ def _parts(element: ElementTree.Element, clip: str) -> Iterator[ElementTree.Elem
 
 def _circle(path: ElementTree.Element, more: dict[str, str]) -> ElementTree.Element | None:
     """A path that is a circle, as one: a quarter of the text. None if it is not."""
-    if path.get("transform") or re.sub(r"[^A-Za-z]", "", path.get("d", "")) != f"M{'C' * CURVES}z":
+    text = path.get("d", "")
+    if path.get("transform") or re.sub(r"[^A-Za-z]", "", text) != f"M{'C' * CURVES}z":
         return None
-    numbers = [float(number) for number in re.findall(r"[^\sA-Za-z]+", path.get("d", ""))]
+    numbers = [float(number) for number in re.findall(r"[^\sA-Za-z]+", text)]
     points = list(zip(numbers[::2], numbers[1::2], strict=True))
     ends = points[::3]  # the first point, and the last of each curve
     x, y = (sum(places) / CURVES for places in zip(*ends[1:], strict=True))
     radii = [math.dist((x, y), end) for end in ends]
     if max(radii) - min(radii) > OFF_CIRCLE:
         return None
-    circle = ElementTree.Element("circle")
-    circle.attrib |= {
-        "cx": _rounded(str(x)),
-        "cy": _rounded(str(y)),
-        "r": _rounded(str(radii[0]), PLACES + 1),
-        "style": _style(path.get("style", "")),
-    }
-    circle.attrib |= more
-    return circle
+    place = {"cx": _rounded(str(x)), "cy": _rounded(str(y))}
+    look = {"r": _rounded(str(radii[0]), PLACES + 1), "style": _style(path.get("style", ""))}
+    return ElementTree.Element("circle", place | look | more)
 
 
 def _put_in(use: ElementTree.Element, path: ElementTree.Element) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from posenc.artifacts.numbers import Number
 from posenc.drawing.exhibit import Drawn
 from posenc.measurements.conditions.quantities import tokens_of
 from posenc.report.records import Results
 from posenc.report.tables.cells import display, number
+
+T = TypeVar("T")
 
 
 def span(counts: Collection[int]) -> str:
@@ -63,9 +65,9 @@ def documents_of(
         if model and dataset and isinstance(documents, int):
             counts.setdefault(model, {}).setdefault(dataset, set()).add(documents)
     if drawn != "all":
-        counts = {model: dict([next(iter(own.items()))]) for model, own in counts.items()}
+        counts = {model: _first(own) for model, own in counts.items()}
     if drawn == "first model":
-        counts = dict(itertools.islice(counts.items(), 1))
+        counts = _first(counts)
     groups: dict[str, list[str]] = {}
     for model, own in counts.items():
         said = ", ".join(f"{display(dataset)} {span(sizes)}" for dataset, sizes in own.items())
@@ -74,3 +76,8 @@ def documents_of(
         return "".join(f"Documents: {said}." for said in groups)
     named = (f"{said} ({', '.join(models)})" for said, models in groups.items())
     return f"Documents: {'; '.join(named)}."
+
+
+def _first(entries: Mapping[str, T]) -> dict[str, T]:
+    """The first entry alone, of those that there are."""
+    return dict(itertools.islice(entries.items(), 1))

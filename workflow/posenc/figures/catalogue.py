@@ -75,7 +75,7 @@ OF_SEVERAL = {
         caption="How near masks bring a decoder without positions to the intact one: recovered "
         "share of the lost log-perplexity, one mark per decoder, with its interval. What is still "
         "lost is on a logarithmic axis; the dashed line is at nine tenths recovered. A triangle "
-        "stands for a value beyond the axis, which is beside it.",
+        "marks a value beyond the axis, printed beside it.",
         alt="Points with intervals, a row for each mask: recovered share of the lost "
         "log-perplexity, from the model without positions at zero towards the intact one.",
         quantities=("conditions.recovered*", "conditions.masks.*", "conditions.count"),

@@ -80,9 +80,9 @@ FIGURE = Exhibit(
     height=3.4,
     caption="Error of a ridge probe of position by layer, for the first decoder examined. "
     "Left: as it is, and without positions, with its own weights and random ones, without a "
-    "causal mask, with the first key hidden, and with attention limited to the last few tokens, "
-    "as many as are named. Right: under "
-    "masks in the place of positions. All probes learn from the same tokens.",
+    "causal mask, with the first key hidden, and with attention limited to a window of the last "
+    "few tokens. Right: under masks in the place of positions. All probes learn from the same "
+    "tokens.",
     alt="Two line charts: error of the position in tokens against layer, a line for each "
     "variant of a decoder and for each mask, and the level of the best constant.",
     drawn="first data set",

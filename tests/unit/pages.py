@@ -1,4 +1,4 @@
-"""What tests of pages share: text and anchors, entries of claims.md, files and commands."""
+"""What tests of pages share: text and anchors, entries of controls.md, files and commands."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def text(path: str) -> str:
 
 
 @cache
-def entries(page: str = "docs/claims.md") -> dict[str, dict[str, str]]:
-    """By name, the fields of an entry of claims.md, or of its template."""
+def entries(page: str = "docs/controls.md") -> dict[str, dict[str, str]]:
+    """By name, the fields of an entry of controls.md, or of its template."""
     named = re.split(r"(?m)^### (.+)\n", text(page))[1:]
     bodies = [body.partition("\n## ")[0] for body in named[1::2]]
     fields = [dict(re.findall(r"(?m)^- \*\*(\w+)\.\*\* (.+)$", body)) for body in bodies]

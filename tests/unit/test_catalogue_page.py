@@ -113,7 +113,7 @@ def test_a_finding_is_the_section_of_its_row(anchor):
 @pytest.mark.parametrize("anchor", ROWS)
 def test_controls_are_entries_of_the_claims(anchor):
     links = linked(ROWS[anchor], "control")
-    assert {link.partition("#")[0] for link in links} <= {"claims.md"}
+    assert {link.partition("#")[0] for link in links} <= {"controls.md"}
     assert {link.partition("#")[2] for link in links} <= entries().keys()
 
 

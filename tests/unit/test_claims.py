@@ -1,4 +1,4 @@
-"""Every claim of README, the pages and the paper has an entry, with its control, in claims.md."""
+"""Every claim of README, pages and paper has an entry in controls.md and a line in claims.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from posenc.report import findings
 from .pages import command, entries, made, pages, text
 from .synthetic import PROJECT
 
-CLAIMS, TEMPLATE = PROJECT / "docs/claims.md", "docs/templates/claims.md"
+CONTROLS, TEMPLATE = PROJECT / "docs/controls.md", "docs/templates/controls.md"
 FINDINGS = {
     "README.md": "- **", "README.ja.md": "- **", "docs/results.md": "**", "docs/results.ja.md": "**"
 }  # fmt: skip
@@ -22,7 +22,7 @@ UNCLAIMED = ("Limits", "Positions: All Probes, Reading Back, Further Figures")
 """Parts that claim nothing: their numbers say what a table is of."""
 FIELDS = ("Claim", "Control", "Study", "File", "Command")
 FATES = ("Survived", "Weakened", "Sank", "No control yet")
-LINK = re.compile(r"claims\.md#([\w-]+)")
+LINK = re.compile(r"controls\.md#([\w-]+)")
 IN_PAPER = re.compile(r"^ *% Claims: (.+)$", re.MULTILINE)
 PART = re.compile(r"\\(?:section|subsection|paragraph)\{(.+?)\}")
 
@@ -32,7 +32,7 @@ def claims() -> dict[str, list[str]]:
     links = {}
     for path in sorted(PROJECT.glob("docs/*.md")):
         for paragraph in path.read_text(encoding="utf-8").split("\n\n"):
-            if "**Found.**" in paragraph and path != CLAIMS:
+            if "**Found.**" in paragraph and path != CONTROLS:
                 start = paragraph.partition("**Found.**")[2]
                 links[f"{path.name}: {start[:60]}"] = LINK.findall(start)
     for page, start in FINDINGS.items():
@@ -52,7 +52,7 @@ def claims() -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("claim", claims())
 def test_a_claim_names_its_entries(claim):
-    assert claims()[claim], f"{claim}: add ([control](claims.md#NAME)), or % Claims: in the paper"
+    assert claims()[claim], f"{claim}: add ([control](controls.md#NAME)), or % Claims: in the paper"
     assert set(claims()[claim]) <= entries().keys()
 
 
@@ -69,7 +69,7 @@ def test_an_entry_is_whole_and_somebody_claims_it(name):
     assert re.match(rf"\*({'|'.join(FATES)})\.\* ", entry["Control"])
     marked = entries(TEMPLATE)[name]
     assert findings.MARKED.search(marked["Claim"] + marked["Control"]), "a number, by its mark"
-    others = [page for page in pages() if page != CLAIMS]
+    others = set(pages()) - {CONTROLS, PROJECT / "docs/claims.md"}
     linked = {link for page in others for link in LINK.findall(page.read_text(encoding="utf-8"))}
     assert name in linked, "nothing links to this entry"
 
@@ -85,12 +85,11 @@ def test_an_entry_has_a_file_that_the_study_makes_and_its_command(name):
     assert {mark["study"] or findings.STUDY for mark in marks} <= {study}
 
 
-def test_each_part_begins_with_a_table_of_its_verdicts():
-    page = CLAIMS.read_text(encoding="utf-8")
-    for part in re.split(r"(?m)^## ", page)[1:]:
-        table, *_ = part.partition("\n### ")
-        rows = re.findall(r"(?m)^\| \[.+\.\]\(#([\w-]+)\) \| \*([\w ]+)\* \|$", table)
-        fates = re.findall(
-            r"(?ms)^### (\S+)\n\n- \*\*Claim\.\*\* .*?^- \*\*Control\.\*\* \*([\w ]+)\.\*", part
-        )
-        assert rows == [(name, fate.lower()) for name, fate in fates] != []
+def test_claims_has_a_line_for_each_entry_with_its_verdict():
+    listed, controls = (text(f"docs/{name}.md") for name in ("claims", "controls"))
+    rows = re.compile(r"(?m)^(?:## (.+)|\| \[.+\.\]\(controls\.md#([\w-]+)\) \| \*([\w ]+)\* \|)$")
+    fates = re.compile(
+        r"(?ms)^## ([^\n]+)$|^### (\S+)\n\n- \*\*Claim\.\*\* .*?^- \*\*Control\.\*\* \*([\w ]+)\.\*"
+    )
+    of_entries = [(part, name, fate.lower()) for part, name, fate in fates.findall(controls)]
+    assert rows.findall(listed) == of_entries != []

@@ -18,7 +18,7 @@ from posenc.artifacts.files import (
     write_json,
     write_sealed,
 )
-from posenc.figures.catalogue import DOCUMENTS, FIGURES, module_of
+from posenc.figures.catalogue import DOCUMENTS, FIGURES, module_of, numbered
 from posenc.report import latex as availability
 from posenc.steps import latex, typeset
 from posenc.study import plan
@@ -168,14 +168,39 @@ def test_a_figure_without_a_place_in_the_text_comes_at_the_end(project, tmp_path
     shutil.copytree(project, root, ignore=shutil.ignore_patterns("build"))
     text = root / "paper/supplement.tex"
     preamble = text.read_text().split(r"\begin{document}")[0]
-    shown = r"\begin{document}\showfigure*{spectra}\furtherfigures{\showfigure[h]}\end{document}"
-    text.write_text(preamble + shown)
+    shown = r"\showfigure*{spectra}\furtherfigures{\showfigure[h]}{\unmeasured}"
+    text.write_text(rf"{preamble}\begin{{document}}{shown}\end{{document}}")
     latex.build(text, root / FOLDER)
     labels = (root / "paper/build/default/supplement.aux").read_text(encoding="utf-8")
-    placed = re.findall(r"\\newlabel\{fig:(\w+)\}", labels)
-    drawn = set(DOCUMENTS["supplement"]["figures"]) - synthetic.OF_OTHER_STUDIES
+    placed = re.findall(r"\\newlabel\{fig:(\w+)\}\{\{\d", labels)
+    defined = (root / FOLDER / "generated/numbers.tex").read_text(encoding="utf-8")
+    unmeasured = set(re.findall(r"\\posencfurther\{(\w+)\}\{[^}]", defined))
+    assert unmeasured == {"unrotated_heads"}, "no model with a rotation has its heads examined"
+    drawn = set(DOCUMENTS["supplement"]["figures"]) - synthetic.OF_OTHER_STUDIES - unmeasured
     assert placed[0] == "spectra" and set(placed) == drawn
     assert len(placed) == len(drawn)
+
+
+@needs_latex
+@needs_pdftotext
+def test_a_figure_of_which_nothing_was_run_is_a_sentence(project, tmp_path):
+    root = tmp_path / "project"
+    shutil.copytree(project, root, ignore=shutil.ignore_patterns("build"))
+    numbers = root / FOLDER / "generated/numbers.tex"
+    defined = numbers.read_text(encoding="utf-8")
+    planted = defined.replace(
+        r"\posencfurther{lags}{}", r"\posencfurther{lags}{no positions at all}"
+    )
+    assert planted != defined
+    numbers.write_text(planted, encoding="utf-8")
+    text = root / "paper/supplement.tex"
+    preamble = text.read_text().split(r"\begin{document}")[0]
+    shown = r"\begin{document}\furtherfigures{\showfigure[h]}{\unmeasured}\end{document}"
+    text.write_text(preamble + shown)
+    words = " ".join(text_of(latex.build(text, root / FOLDER)).split())
+    number = numbered(FIGURES)["lags"]
+    assert f"Figure {number}, lags, was not run: no positions at all." in words
+    assert f"Figure {number}:" not in words
 
 
 @pytest.mark.slow

@@ -184,6 +184,18 @@ def test_documents_show_the_figures_and_tables_that_are_listed(document):
     assert set(listed["tables"]) <= set(TABLES) == set(typeset.TABLES)
 
 
+def test_a_figure_of_which_nothing_was_run_says_why_in_place_of_a_picture(default):
+    assert r"\posencfurther{spectra}{}" in typeset.numbers_tex(default)
+    absent = [
+        {**run, "status": "not_run", "reason": "no states_here"}
+        if run["measurement"] == "spectra"
+        else run
+        for run in default.measurements
+    ]
+    text = typeset.numbers_tex(dataclasses.replace(default, measurements=absent))
+    assert r"\posencfurther{spectra}{no states\_here}" in text
+
+
 def test_the_documents_speak_of_the_conditions_that_are_listed():
     """What a study lacks of them is marked in it; the rest need not be there."""
     always = (shown_where(document, ()) for document in DOCUMENTS)

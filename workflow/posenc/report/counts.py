@@ -32,6 +32,32 @@ def size(runs: Collection[Mapping[str, Any]]) -> str:
     return f"{documents} documents, {span({tokens_of(run) for run in runs})} tokens"
 
 
+def drawn_of(
+    results: Results, kinds: Collection[str], positions: str = ""
+) -> list[Mapping[str, Any]]:
+    """The measurements that a figure is of, measured or not; the parameters of `documents_of`."""
+    return [
+        measurement
+        for measurement in results.measurements
+        if measurement["measurement"] in kinds
+        and (
+            not positions
+            or (
+                measurement.get("positions", positions) == positions
+                and measurement.get("is_decoder", True)
+            )
+        )
+    ]
+
+
+def reasons_of(results: Results, kinds: Collection[str], positions: str = "") -> list[str]:
+    """Why a figure shows nothing; empty where it has a measurement, or is not of these at all."""
+    runs = drawn_of(results, kinds, positions)
+    if any(run["status"] == "measured" for run in runs):
+        return []
+    return list(dict.fromkeys(run["reason"] for run in runs))
+
+
 def documents_of(
     results: Results, kinds: Collection[str], positions: str = "", drawn: Drawn = "all"
 ) -> str:
@@ -49,16 +75,8 @@ def documents_of(
         As :class:`posenc.drawing.exhibit.Exhibit` has them.
     """
     counts: dict[str, dict[str, set[int]]] = {}
-    for measurement in results.measurements:
-        if measurement["measurement"] not in kinds or measurement["status"] != "measured":
-            continue
-        if positions and (
-            measurement.get("positions", positions),
-            measurement.get("is_decoder", True),
-        ) != (
-            positions,
-            True,
-        ):
+    for measurement in drawn_of(results, kinds, positions):
+        if measurement["status"] != "measured":
             continue
         model, dataset = (measurement["run"].get(part) for part in ("model", "dataset"))
         documents = measurement.get("documents")

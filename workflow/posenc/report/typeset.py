@@ -24,7 +24,7 @@ from posenc.measurements.lags.result import Lags
 from posenc.report import quantities as keys
 from posenc.report.asked import has_documents, is_asked
 from posenc.report.collection import add_ends, collect
-from posenc.report.counts import documents_of
+from posenc.report.counts import documents_of, reasons_of
 from posenc.report.latex import FALLBACK
 from posenc.report.readers import QUANTITIES, numbers_of
 from posenc.report.records import SHORTER, Place, Recorded, Results
@@ -199,9 +199,11 @@ def _numbers_tex(results: Results) -> str:
                 for entry in [catalogue.FIGURES[name]]
             ],
             further=[
-                name
+                (name, [escape(reason) for reason in reasons_of(results, *of)])
                 for name in catalogue.DOCUMENTS[SUPPLEMENT]["figures"]
                 if name in results.study["figures"]
+                for entry in [catalogue.FIGURES[name]]
+                for of in [(entry.measurements, entry.positions)]
             ],
         )
     )

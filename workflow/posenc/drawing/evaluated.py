@@ -70,7 +70,8 @@ def group_colours(style: Style) -> dict[str, str]:
 
 def label_rows(axes: Axes, names: Sequence[tuple[str, bool]]) -> None:
     """Name the rows on the vertical axis, downwards; headings are bold."""
-    axes.set_yticks(range(len(names)), [common.display(name) for name, _ in names])
+    labels = [name if is_heading else common.display(name) for name, is_heading in names]
+    axes.set_yticks(range(len(names)), labels)
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(names) - 0.4, -0.6)
     for label, (_, is_heading) in zip(axes.get_yticklabels(), names, strict=True):

@@ -15,7 +15,7 @@ ALLOWED = {
     "names": r"GPT-[12]|SmolLM2(?:-135M)?|Gemma~3(?: 270M)?|\$R\^2\$",
     # Their arguments are keys, labels or files; they print generated text.
     "references": (
-        r"\\(?:measured|ifmeasured|interval|percent|percentinterval|published|studied|name"
+        r"\\(?:measured|ifmeasured|interval|percent|percentinterval|published|studied|study|name"
         r"|condition|label|ref|eqref|cite|includegraphics|fittable|showfigure\*?|finding|control|guide)\s*(?:\[[^]]*\])*\{[^{}]*\}"
     ),
     "comparisons": r"\\(?:compare|compared)\s*(?:\{[^{}]*\}){2}",
@@ -67,6 +67,15 @@ def read(document):
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_no_number_is_typed_by_hand(document):
     assert typed_numbers(read(document)) == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_a_study_that_is_named_is_there(document):
+    named = set(re.findall(r"\\study\{(\w+)\}", read(document)))
+    assert named <= {path.stem for path in (synthetic.PROJECT / "studies").glob("*.yaml")}
+    if document == "paper":
+        cited = set(re.findall(r"\\recorded\{(\w+):", read(document)))
+        assert cited - named <= {"headline"}, "each study whose numbers stand here is named"
 
 
 def test_no_number_is_typed_in_a_caption():

@@ -345,7 +345,8 @@ def test_a_published_value_is_compared_whatever_the_study_measures(project, tmp_
         r"\posencpublished{gpt2.never.mae}{\num{2}}{2.0}",
         r"\posencvalue{a}{\num{1}}{1.0}",
     ]
-    numbers.write_text("\n".join([numbers.read_text(), *lines]))
+    before, entries, after = numbers.read_text().partition("\\posencentries\n")
+    numbers.write_text("\n".join([before, *lines[:2], f"{entries}{after}", *lines[2:]]))
     document = root / "paper/published.tex"
     compared = r"\compare{a}{published.gpt2.never.mae}; \compare{a}{gpt2.never.mae}"
     write_article(

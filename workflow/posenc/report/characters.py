@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import unicodedata
 from collections.abc import Iterator
@@ -41,6 +42,7 @@ LONGEST_WORD = 60
 """A longer one may be broken anywhere."""
 
 
+@functools.lru_cache(maxsize=4096)  # thousands of numbers were not run for one of a few reasons
 def latex(text: str) -> str:
     """Text as LaTeX prints it, whatever its script.
 

@@ -229,7 +229,7 @@ FOLDERS = {
 OWN = {name: module for name, module in FOLDERS.items() if hasattr(module, "FIGURE")}
 PAPER_ORDER = (
     "token_classes", "rotary_masks", "induction", "recovered_share", "causal_probes",
-    "position_heads", "mask_semantics",
+    "mask_semantics",
 )  # fmt: skip
 """The figures of the paper, as its text comes to them."""
 FIGURES: dict[str, Exhibit] = dict(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from posenc.artifacts.numbers import Facts, NotRun, Number
 from posenc.artifacts.printing import Printed, number, quantities
-from posenc.drawing.exhibit import BOTH, Exhibit
+from posenc.drawing.exhibit import ASIDE, Exhibit
 from posenc.metrics.null_tables import NULLS
 from posenc.metrics.position_scores import nearest, steepest
 
@@ -123,7 +123,7 @@ QUANTITIES = quantities(__package__, "PositionScores", {}, position_heads, POSIT
 FIGURE = Exhibit(
     "C3 relative attention by weights",
     ("position_heads",),
-    BOTH,
+    ASIDE,
     height=8.2,
     caption="What each head makes of positions alone: the function of the distance that is "
     "nearest to the scores of position against position, in standard deviations of the head's "

@@ -11,7 +11,9 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from posenc.frontends.forecast import times
 from posenc.report.comparison import described, machine
+from posenc.study.params import load
 from tests.benchmarks.capture import put_between
 
 PAGE = Path("docs/performance.md")
@@ -21,7 +23,7 @@ LONGEST = 12
 
 
 def jobs(folder: Path) -> dict[str, list[tuple[float, float]]]:
-    """Seconds, and processor seconds, of each job by rule."""
+    """Seconds, and processor seconds, of each job of a study's folder, by rule."""
     by_rule: dict[str, list[tuple[float, float]]] = {}
     for path in sorted(folder.rglob("*.tsv")):
         rule = path.relative_to(folder).parts[0].removesuffix(".tsv")
@@ -51,7 +53,8 @@ def table(by_rule: Mapping[str, list[tuple[float, float]]], facts: Mapping) -> I
 
 def main() -> None:
     """Print the table, or write it into the page."""
-    lines = "\n".join(table(jobs(Path("logs/benchmarks")), machine()))
+    study = load("params.yaml").study.name
+    lines = "\n".join(table(jobs(times(study)), machine()))
     if "--write" not in sys.argv[1:]:
         print(lines)
         return

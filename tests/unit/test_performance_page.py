@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from tests.benchmarks import capture, gpu, growth, operations
+from tests.benchmarks import capture, gpu, growth, operations, profile
 from tests.unit.synthetic import PROJECT
 
 PAGE = PROJECT / "docs/performance.md"
@@ -152,3 +152,14 @@ def test_ten_times_the_documents_take_ten_times_the_time_and_no_more_memory(task
     )
     assert growth.slope(row["sizes"], seconds)[0] == pytest.approx(1, abs=0.1)
     assert growth.slope(row["sizes"], beyond)[0] < 0.1
+
+
+def test_the_table_of_the_study_has_a_row_for_each_rule(tmp_path):
+    for path, seconds in (("capture/a/b/intact", 3.0), ("capture/a/b/zero", 4.0), ("page", 1.0)):
+        file = tmp_path / f"{path}.tsv"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"s\tcpu_time\n{seconds}\t{seconds / 2}\n")
+    timed = profile.jobs(tmp_path)
+    assert {rule: sorted(times) for rule, times in timed.items()} == {
+        "capture": [(3.0, 1.5), (4.0, 2.0)], "page": [(1.0, 0.5)]
+    }  # fmt: skip

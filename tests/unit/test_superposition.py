@@ -22,17 +22,19 @@ from posenc.experiments.superposition.section import SuperpositionTraining
 from posenc.figures import superposition as figure_of
 from posenc.measurements.embedding_sums import measure as embedding_sums
 from posenc.measurements.embedding_sums.declaration import EmbeddingSums
-from posenc.metrics import superposition as maths
+from posenc.metrics import embedding_sums as sums
+from posenc.metrics.embedding_sums import (
+    expected_recall,
+    needed_dimensions,
+    recall_by_dimensions,
+)
 from posenc.metrics.superposition import (
     absent_partner,
     additivity_gap,
     chance,
     distinct_rows,
-    expected_recall,
     found_among_two,
-    needed_dimensions,
     pairs_of_classes,
-    recall_by_dimensions,
 )
 from posenc.models.section import Reading
 
@@ -214,7 +216,7 @@ def brute_force(table, first, second, weight, cosine):
 
 @pytest.mark.parametrize("scores", [2**19, 700])
 def test_recall_is_brute_force_in_every_leading_part(monkeypatch, scores):
-    monkeypatch.setattr(maths, "_SCORES", scores)
+    monkeypatch.setattr(sums, "_SCORES", scores)
     rng = np.random.default_rng(4)
     table = rng.normal(size=(150, 40)) * rng.uniform(0.3, 3, size=(150, 1)) + 0.3
     first, second = distinct_rows(150, 200, rng)

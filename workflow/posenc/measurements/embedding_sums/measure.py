@@ -18,13 +18,12 @@ from posenc.measurements.embedding_sums.result import (
     Width,
 )
 from posenc.measurements.of_models import Job, of_weights
-from posenc.metrics.superposition import (
-    chance,
-    distinct_rows,
+from posenc.metrics.embedding_sums import (
     expected_recall,
     needed_dimensions,
     recall_by_dimensions,
 )
+from posenc.metrics.superposition import chance, distinct_rows
 from posenc.models.discovered import tensors_of
 from posenc.models.weights import Weights
 

@@ -23,9 +23,9 @@ from posenc.measurements.relative_attention import figure as figure
 from posenc.measurements.relative_attention import measure as step
 from posenc.measurements.relative_attention.declaration import RelativeAttention
 from posenc.metrics import relative_attention as measures
+from posenc.metrics.by_offset import profile_by_offset, score_by_offset
 from posenc.metrics.geometry import pca_shares
 from posenc.metrics.head_offsets import head_offsets
-from posenc.metrics.lags import profile_by_offset, score_by_offset
 from posenc.metrics.norms import layer_norm
 from posenc.models.files import CONFIG
 from posenc.models.references import WEIGHTS

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from posenc.metrics.by_offset import profile_by_offset, score_by_offset
 from posenc.metrics.heads import excess_over_uniform, peak_offset
-from posenc.metrics.lags import profile_by_offset, score_by_offset
 from posenc.metrics.relative_attention import (
     Floats,
     PairSpectra,

@@ -1,7 +1,4 @@
-"""Offsets that scores predict, and whether they are those where the attention is.
-
-An offset is the position of the key minus that of the query: the previous token has -1.
-"""
+"""Whether the offsets that scores predict are those where the attention is."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from posenc.metrics.bootstrap import Estimate, Seed, percentile_interval
-from posenc.metrics.patterns import softmax, uniform_pattern
 
 Floats = NDArray[np.float64]
 
@@ -72,65 +68,6 @@ class Agreement(NamedTuple):
     share: Estimate
     chance: Estimate
     p: float
-
-
-def score_by_offset(scores: ArrayLike, offsets: int, causal: bool) -> Floats:
-    """Mean score by offset, of what softmax sees.
-
-    softmax does not see what is added to all scores of a query. From each query's scores, the mean
-    over the keys that it may attend to is subtracted, then z_(i, i+t) is averaged over i.
-
-    Parameters
-    ----------
-    scores
-        [..., tokens, tokens]: query, key.
-    offsets
-        t from -offsets to +offsets. Only queries with all these keys count, so that each offset is
-        a mean over the same queries; for a causal head, those from -offsets to 0.
-    causal
-        Whether later keys are masked.
-
-    Returns
-    -------
-    float64 [..., 2 offsets + 1]; NaN where the key is masked.
-
-    Raises
-    ------
-    ValueError
-        If no query has all these keys.
-    """
-    scores = np.asarray(scores, np.float64)  # [..., tokens, tokens]
-    uniform = uniform_pattern(scores.shape[-1], causal=causal)  # [tokens, tokens]
-    mean = np.sum(scores * uniform, axis=-1)  # [..., tokens]
-    by_offset = _by_offset(scores - mean[..., None], offsets, causal).mean(axis=-2)
-    if causal:
-        by_offset[..., offsets + 1 :] = np.nan
-    return by_offset
-
-
-def profile_by_offset(scores: ArrayLike, offsets: int, causal: bool) -> tuple[Floats, Floats]:
-    """Attention mass by offset of given scores, and that of a uniform pattern.
-
-    Parameters
-    ----------
-    scores
-        [..., tokens, tokens]: query, key; scaled.
-    offsets, causal
-        As :func:`score_by_offset`, the queries too.
-
-    Returns
-    -------
-    mass
-        float64 [..., 2 offsets + 1]: mean of softmax(z)_(i, i+t) over i; what is missing to 1 lies
-        beyond the window.
-    uniform
-        float64 [2 offsets + 1]: the same where all allowed keys get the same.
-    """
-    pattern = softmax(np.array(scores, np.float64), causal=causal)  # [..., tokens, tokens]
-    uniform = uniform_pattern(pattern.shape[-1], causal=causal)  # [tokens, tokens]
-    return tuple(
-        _by_offset(weights, offsets, causal).mean(axis=-2) for weights in (pattern, uniform)
-    )
 
 
 def correlation(x: ArrayLike, y: ArrayLike) -> Floats:
@@ -351,21 +288,6 @@ def agreement(
         chance=percentile_interval(expected / len(predicted), counts / len(predicted), confidence),
         p=float((1 + np.sum(counts >= equal.sum())) / (1 + samples)),
     )
-
-
-def _by_offset(values: Floats, offsets: int, causal: bool) -> Floats:
-    """[..., queries, 2 offsets + 1]: values at each offset of the queries that have all keys."""
-    tokens = values.shape[-1]
-    last = tokens if causal else tokens - offsets
-    if last <= offsets:
-        raise ValueError(f"{tokens} tokens are too few for offsets of {offsets}")
-    query = np.arange(offsets, last)[:, None]  # [queries, 1]
-    # Keys after the last one are masked for a causal head; their values are not used.
-    key = np.minimum(query + np.arange(-offsets, offsets + 1), tokens - 1)
-    by_offset = values[..., query, key]
-    if causal:
-        by_offset[..., offsets + 1 :] = 0
-    return by_offset
 
 
 def _varies(values: Floats, groups: NDArray) -> bool:

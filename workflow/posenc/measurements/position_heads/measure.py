@@ -27,9 +27,9 @@ from posenc.measurements.position_heads.result import (
     PositionScores,
 )
 from posenc.measurements.relative_attention.measure import number, of_head, rounded
+from posenc.metrics.by_offset import profile_by_offset
 from posenc.metrics.head_offsets import HeadOffsets, head_offsets
 from posenc.metrics.heads import mean_offset
-from posenc.metrics.lags import profile_by_offset
 from posenc.metrics.null_tables import null_tables, spread
 from posenc.metrics.patterns import softmax
 from posenc.metrics.position_scores import distance_parts

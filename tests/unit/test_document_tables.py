@@ -273,7 +273,7 @@ def test_models_have_their_shape_and_their_weights(results):
     rows = {row[0]: row[1:] for row in study.models_table(results)["rows"]}
     assert list(rows) == [display(name) for name in results.study["study"]["models"]]
     decoder = ["decoder", "gpt2", r"\num{128}", r"\num{4}", r"\num{128}"]
-    assert rows["decoder"] == [*decoder, "trained here on sample reviews"]
+    assert rows["decoder"] == [*decoder, "trained by us on sample reviews"]
     encoder = rows[display("minilm")]
     assert encoder[:2] == ["encoder", "bert"] and encoder[4] == r"\num{256}"
     assert encoder[5] == r"package: gt\_all\_minilm\_l6\_v2"

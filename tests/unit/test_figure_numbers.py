@@ -37,7 +37,7 @@ def in_documents(results) -> dict[str, int]:
 def on_page(results) -> dict[str, int]:
     figures = [page.Figure(name, SVG, ()) for name in FIGURES]
     drawn = [one for one in reversed(figures) if one.name in results.study["figures"]]
-    parts, _ = page.sections(drawn, {}, ".", synthetic.PROJECT, Pictures(), {})
+    parts, _ = page.sections(results, drawn, {}, ".", synthetic.PROJECT, Pictures(), {})
     return {one["name"]: one["number"] for part in parts for one in part["figures"]}
 
 

@@ -146,10 +146,9 @@ def test_the_page_opens_with_the_findings_and_their_figures(results, rows, text)
     assert glance.count("<article>") == 3 and 'class="headlines"' not in text
     for one in findings(results.study, rows, {}):
         assert one["said"].format(*one["of"]) in glance
-    assert (
-        "80.0\N{NO-BREAK SPACE}%" in glance
-        and "80.0\N{NO-BREAK SPACE}% [78.0, 82.0] of what decoder loses" in glance
-    )
+    # Of both fits, less what they give the intact model.
+    assert "90.0\N{NO-BREAK SPACE}% [88.0, 92.0] of what decoder loses" in glance
+    assert "recovers less, 10.0\N{NO-BREAK SPACE}% [8.0, 12.0]" in glance
     # To the figure, where the page has it.
     assert glance.count('href="#figure-rotary-masks"') == glance.count(">Figure ") == 2
     (number,) = set(re.findall(r"Figure (\d+)\.", glance))

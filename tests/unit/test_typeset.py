@@ -275,6 +275,12 @@ def test_tables_and_captions_say_what_their_own_measurements_are_of(default):
     for name, reviews in (("condition_costs", 31), ("rotary_masks", 7)):
         said = rf" Documents: sample reviews \num{{{reviews}}}, sample questions \num{{120}}."
         assert captions[name] == said
+    # Encoders are drawn, models with a rotation are not; long documents are counted as such.
+    assert "SmolLM2" not in captions["position_layers"] and "MiniLM" in captions["position_layers"]
+    (long,) = {
+        run["documents"] for run in edited.of("extrapolation") if run["status"] == "measured"
+    }
+    assert captions["extrapolation"] == rf" Documents: long \num{{{run['documents']}}}."
     assert captions["scaling"] == "", "no documents"
 
 

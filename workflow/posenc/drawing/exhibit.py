@@ -40,7 +40,9 @@ class Exhibit:
         Patterns of ``MEASUREMENT.QUANTITY`` that this table shows, for figures that share their
         measurements with others.
     positions
-        Of decoders with these positions alone, a table or a rotation; empty for all models.
+        Of models with these positions alone, a table or a rotation; empty for all models.
+    encoders
+        Whether encoders are drawn where ``positions`` are named.
     drawn
         Whether it shows all that was measured, the first data set of each model, or that of the
         first model alone: its caption counts those documents.
@@ -57,7 +59,13 @@ class Exhibit:
     alt: str
     quantities: tuple[str, ...] = ("*",)
     positions: str = ""
+    encoders: bool = False
     drawn: Drawn = "all"
+
+    def kinds(self) -> set[str]:
+        """The measurements that its numbers are of, where all patterns name theirs."""
+        named = {pattern.partition(".")[0] for pattern in self.quantities}
+        return set(self.measurements) if any("*" in name for name in named) else named
 
 
 @dataclass(frozen=True)

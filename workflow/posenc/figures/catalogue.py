@@ -56,6 +56,8 @@ OF_SEVERAL = {
         alt="Line charts: mean token cosine against layer, a line for each change of the "
         "position embeddings or of the rotation.",
         quantities=("conditions.*.cosine",),
+        positions=TABLE,
+        encoders=True,
     ),
     "condition_costs": Exhibit(
         "A4 masks", ("conditions",),

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, TypeVar
 
 from posenc.artifacts.numbers import Number
-from posenc.drawing.exhibit import Drawn
+from posenc.drawing.exhibit import Exhibit
 from posenc.measurements.conditions.quantities import tokens_of
 from posenc.report.records import Results
 from posenc.report.tables.cells import display, number
@@ -32,10 +32,9 @@ def size(runs: Collection[Mapping[str, Any]]) -> str:
     return f"{documents} documents, {span({tokens_of(run) for run in runs})} tokens"
 
 
-def drawn_of(
-    results: Results, kinds: Collection[str], positions: str = ""
-) -> list[Mapping[str, Any]]:
-    """The measurements that a figure is of, measured or not; the parameters of `documents_of`."""
+def drawn_of(results: Results, figure: Exhibit) -> list[Mapping[str, Any]]:
+    """The measurements that a figure is of, measured or not."""
+    kinds, positions = figure.kinds(), figure.positions
     return [
         measurement
         for measurement in results.measurements
@@ -44,24 +43,22 @@ def drawn_of(
             not positions
             or (
                 measurement.get("positions", positions) == positions
-                and measurement.get("is_decoder", True)
+                and (figure.encoders or measurement.get("is_decoder", True))
             )
         )
     ]
 
 
-def reasons_of(results: Results, kinds: Collection[str], positions: str = "") -> list[str]:
+def reasons_of(results: Results, figure: Exhibit) -> list[str]:
     """Why a figure shows nothing; empty where it has a measurement, or is not of these at all."""
-    runs = drawn_of(results, kinds, positions)
+    runs = drawn_of(results, figure)
     if any(run["status"] == "measured" for run in runs):
         return []
     return list(dict.fromkeys(run["reason"] for run in runs))
 
 
-def documents_of(
-    results: Results, kinds: Collection[str], positions: str = "", drawn: Drawn = "all"
-) -> str:
-    """How many documents of each data set some measurements used, by model.
+def documents_of(results: Results, figure: Exhibit) -> str:
+    """How many documents of each data set the measurements of a figure used, by model.
 
     Models with the same documents stand together. Nothing where no measurement is of documents.
 
@@ -69,22 +66,20 @@ def documents_of(
     ----------
     results
         All that is typeset.
-    kinds
-        Names of measurements.
-    positions, drawn
-        As :class:`posenc.drawing.exhibit.Exhibit` has them.
+    figure
+        What the catalogue says of it.
     """
     counts: dict[str, dict[str, set[int]]] = {}
-    for measurement in drawn_of(results, kinds, positions):
+    for measurement in drawn_of(results, figure):
         if measurement["status"] != "measured":
             continue
         model, dataset = (measurement["run"].get(part) for part in ("model", "dataset"))
         documents = measurement.get("documents")
         if model and dataset and isinstance(documents, int):
             counts.setdefault(model, {}).setdefault(dataset, set()).add(documents)
-    if drawn != "all":
+    if figure.drawn != "all":
         counts = {model: _first(own) for model, own in counts.items()}
-    if drawn == "first model":
+    if figure.drawn == "first model":
         counts = _first(counts)
     groups: dict[str, list[str]] = {}
     for model, own in counts.items():

@@ -148,7 +148,7 @@ FINDINGS = (
     ),
     Finding(
         "A fitted mask, in place of a table of positions",
-        adaptation("beyond_placebo_share"),
+        adaptation("interaction_share"),
         adaptation("placebo_interaction_share"),
         ("fitted mask", "fit without order"),
         "With adaptation to the text subtracted, a fitted mask recovers {0} of what {2} loses on "

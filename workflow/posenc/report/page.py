@@ -25,7 +25,7 @@ from posenc.report.collection import collect
 from posenc.report.links import ways_in
 from posenc.report.page_findings import findings, headlines
 from posenc.report.page_heads import heads
-from posenc.report.page_materials import ShownCoverage, coverages, materials, synthetic
+from posenc.report.page_materials import ShownCoverage, coverages, cut_behind, materials, synthetic
 from posenc.report.page_numbers import shown, typographic
 from posenc.report.page_pictures import Pictures
 from posenc.report.page_tables import Row, embedded_json, packed, table
@@ -187,14 +187,6 @@ def not_run(rows: Mapping[Place, Entry], results: Results) -> list[Absence]:
     return counted + (lacking if has_documents(results.study) else [])
 
 
-def cut_behind(
-    rows: Mapping[Place, Entry], coverage: Mapping[tuple[str, str], ShownCoverage]
-) -> list[ShownCoverage]:
-    """What is cut of the documents behind numbers."""
-    runs = dict.fromkeys((place.model, place.dataset) for place in rows)
-    return [coverage[run] for run in runs if run in coverage and coverage[run]["is_cut"]]
-
-
 def published(results: Results, numbers: Numbers, rows: Mapping[Place, Entry]) -> Published:
     """Published values beside ours, and whether ours are of the same weights."""
     compared: list[Comparison] = []
@@ -228,6 +220,7 @@ def published(results: Results, numbers: Numbers, rows: Mapping[Place, Entry]) -
 
 
 def sections(
+    results: Results,
     figures: Sequence[Figure],
     rows: Mapping[Place, Entry],
     root: str,
@@ -258,7 +251,7 @@ def sections(
                     "picture": pictures.picture(figure.svg, entry.alt),
                     "rows": table(behind, root, encoders),
                     "id": f"figure-{anchor(figure.name)}",
-                    "cut": cut_behind(behind, coverage),
+                    "cut": cut_behind(results, figure.name, coverage),
                     "inputs": [os.path.relpath(path, root) for path in figure.inputs],
                     "command": f"snakemake --cores 2 -- {folder}/figures/{figure.name}.svg",
                 }
@@ -327,7 +320,7 @@ def _page(
     pictures = Pictures(forms)
     coverage = coverages(results)
     shown_sections, further = sections(
-        figures, rows, root, folder, pictures, coverage, keys.encoders(results.study)
+        results, figures, rows, root, folder, pictures, coverage, keys.encoders(results.study)
     )
     shares = sorted({m["confidence"] for m in results.measurements if "confidence" in m})
     precision = note(p for m in results.measurements for p in precisions(m))

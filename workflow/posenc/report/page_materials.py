@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from posenc.architectures.needs import Need
+from posenc.figures.catalogue import FIGURES
+from posenc.report.counts import drawn_of
 from posenc.report.page_numbers import typographic
 from posenc.report.records import Results
 from posenc.tokens.coverage import Coverage
@@ -142,3 +144,12 @@ def coverages(results: Results) -> dict[tuple[str, str], ShownCoverage]:
             "tokens": f"{coverage.read:,}", "is_cut": coverage.cut > 0,
         }  # fmt: skip
     return said
+
+
+def cut_behind(
+    results: Results, figure: str, coverage: Mapping[tuple[str, str], ShownCoverage]
+) -> list[ShownCoverage]:
+    """What is cut of the documents that a figure is of."""
+    drawn = (m["run"] for m in drawn_of(results, FIGURES[figure]) if m["status"] == "measured")
+    runs = dict.fromkeys((run.get("model", ""), run.get("dataset", "")) for run in drawn)
+    return [coverage[run] for run in runs if run in coverage and coverage[run]["is_cut"]]

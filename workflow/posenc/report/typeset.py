@@ -193,17 +193,15 @@ def _numbers_tex(results: Results) -> str:
                     number,
                     f"figure-{anchor(name)}",
                     re.sub(r"\*(.+?)\*", r"\\emph{\1}", escape(entry.caption)),
-                    documents_of(results, entry.measurements, entry.positions, entry.drawn),
+                    documents_of(results, entry),
                 )
                 for name, number in catalogue.numbered(results.study["figures"]).items()
                 for entry in [catalogue.FIGURES[name]]
             ],
             further=[
-                (name, [escape(reason) for reason in reasons_of(results, *of)])
+                (name, [escape(why) for why in reasons_of(results, catalogue.FIGURES[name])])
                 for name in catalogue.DOCUMENTS[SUPPLEMENT]["figures"]
                 if name in results.study["figures"]
-                for entry in [catalogue.FIGURES[name]]
-                for of in [(entry.measurements, entry.positions)]
             ],
         )
     )

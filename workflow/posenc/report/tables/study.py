@@ -241,16 +241,15 @@ def published_experiments_table(results: Results) -> Published:
 def texts(results: Results, dataset: str) -> str:
     """Whether people or the workflow wrote a data set's texts."""
     kind = results.study["datasets"][dataset]["source"]["kind"]
-    return {"sample": "synthetic, made from a grammar", "path": "texts of a local file"}.get(
-        kind, "published texts"
-    )
+    kinds = {"sample": "synthetic, made from a grammar", "path": "texts of a local file"}
+    return rf"\word{{{kinds.get(kind, 'published texts')}}}"
 
 
 def weights(results: Results, model: str) -> str:
     """What a model's weights are, where it has a title, and where they come from."""
     source, title = (results.study["models"][model][part] for part in ("source", "title"))
     if source["kind"] == "train":
-        origin = f"trained here on {display(results.study['study']['trained'][model])}"
+        origin = f"trained by us on {display(results.study['study']['trained'][model])}"
     else:
         named = {"package": "package", "hub": "id", "path": "path"}[source["kind"]]
         origin = f"{source['kind']}: {escape(source[named])}"

@@ -1,13 +1,10 @@
 """Write docs/models.md: every text model type of the installed library, verified on a tiny model.
 
-The number of types that are run goes into README.md and README.ja.md too.
-
 python docs/models.py
 """
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 
@@ -21,12 +18,8 @@ from tests.parity.any_models import TYPES, NoTinyModel, tiny  # noqa: E402
 from posenc.architectures.needs import ArchitectureError, Need  # noqa: E402
 from posenc.architectures.verify import Verification  # noqa: E402
 from posenc.capture.verified import verified  # noqa: E402
-from posenc.report import comparison, findings  # noqa: E402
 
 PAGE = ROOT / "docs/models.md"
-READMES = tuple(ROOT / findings.TEMPLATES / name for name in ("README.md", "README.ja.md"))
-"""What the READMEs are made from, as `posenc pages` does it."""
-BEGIN, END = "<!-- types -->", "<!-- types end -->"
 COLUMNS = (Need.REMOVABLE, Need.PATTERNS, Need.LOSS, Need.PACKED, Need.MAPS, Need.NORM_PATH)
 HEAD = """# Which models can be studied?
 
@@ -83,21 +76,6 @@ def row_of(task: str, kind: str) -> tuple[bool, str] | None:
     return True, f"| {kind} | {task} | {found.architecture.position.kind} | {marks} |"
 
 
-def filled(text: str, count: int) -> str:
-    """A text with the number of types between its marks."""
-    head, _, rest = text.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    assert end, f"no {BEGIN} and {END}"
-    return f"{head}{BEGIN}{count}{END}{tail}"
-
-
-def count_of(page: str) -> int:
-    """The number of types that the page says are run."""
-    found = re.search(r"verified: (\d+) of", page)
-    assert found
-    return int(found[1])
-
-
 def page() -> str:
     """The page."""
     rows = [row for row in (row_of(*one) for one in TYPES) if row is not None]
@@ -110,10 +88,5 @@ def page() -> str:
 
 if __name__ == "__main__":
     transformers.logging.set_verbosity_error()
-    written = page()
-    PAGE.write_text(written, encoding="utf-8")
-    for path in READMES:
-        said = filled(path.read_text(encoding="utf-8"), count_of(written))
-        path.write_text(said, encoding="utf-8")
-    pages = findings.fill_pages(comparison.all_recorded(ROOT / comparison.RECORDS), ROOT)
-    print(*(path.relative_to(ROOT) for path in (PAGE, *READMES, *pages)))
+    PAGE.write_text(page(), encoding="utf-8")
+    print(PAGE.relative_to(ROOT))

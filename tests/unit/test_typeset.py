@@ -280,7 +280,7 @@ def test_tables_and_captions_say_what_their_own_measurements_are_of(default):
     (long,) = {
         run["documents"] for run in edited.of("extrapolation") if run["status"] == "measured"
     }
-    assert captions["extrapolation"] == rf" Documents: long \num{{{run['documents']}}}."
+    assert captions["extrapolation"] == rf" Documents: long \num{{{long}}}."
     assert captions["scaling"] == "", "no documents"
 
 
@@ -386,8 +386,10 @@ def test_a_condition_that_the_study_lacks_is_marked(default):
 def test_the_published_table_tells_the_same_model_from_another(default, tmp_path):
     other = typeset.table_tex(default, "published")
     assert r"\word{other model}" in other and r"\word{same model}" not in other
+    assert r"\compared" not in other
     same = typeset.table_tex(results(tmp_path, "real"), "published")
     assert r"\word{same model}" in same and r"\word{other model}" not in same
+    assert r"\compared" in same
 
 
 def test_plots_hold_every_layer(default):

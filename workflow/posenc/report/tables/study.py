@@ -221,11 +221,13 @@ def published_table(results: Results, table: str = "results") -> Published:
                 comparison = escape(entry.reason)
             else:
                 same = keys.weights_of(results.study, place.model) in value["weights"]
-                comparison = r"\word{same model}" if same else r"\word{other model}"
-                comparison += (
-                    rf"\word{{: }}\compared{{{ours}}}{{published.{key}}}"
-                    r"{\word{higher}}{\word{lower}}{\word{not distinguishable}}"
-                )
+                # Values of two models are not compared: neither replicates the other.
+                comparison = r"\word{other model}"
+                if same:
+                    comparison = (
+                        rf"\word{{same model}}\word{{: }}\compared{{{ours}}}{{published.{key}}}"
+                        r"{\word{higher}}{\word{lower}}{\word{not distinguishable}}"
+                    )
             of = (place.model, place.dataset, place.condition)
             names = [display(name) if name else "--" for name in of]
             rows.append([*theirs, *names, rf"\measured{{{ours}}}", comparison])

@@ -407,6 +407,8 @@ def test_published_values_have_ours_beside_them_and_how_alike_they_are(results):
 
     def compared(ours: str, word: str, key: str) -> str:
         words = r"{\word{higher}}{\word{lower}}{\word{not distinguishable}}"
+        if word == "other":
+            return r"\word{other model}"
         return rf"\word{{{word} model}}\word{{: }}\compared{{{ours}}}{{published.{key}}}{words}"
 
     names, empty = [display("sample_reviews"), display("zero")], [""] * 4

@@ -14,6 +14,7 @@ import pytest
 
 from posenc.metrics import (
     bootstrap,
+    by_offset,
     causal_variance,
     choices,
     closed_form,
@@ -146,7 +147,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple]] = {
     "mean_offset": (heads.mean_offset, (MASS,)),
     "excess_over_uniform": (heads.excess_over_uniform, (MASS, FLAT)),
     "preference": (heads.preference, (MASS, FLAT)),
-    "score_by_offset": (lambda x: lags.score_by_offset(x, 3, True), (HEADS,)),
+    "score_by_offset": (lambda x: by_offset.score_by_offset(x, 3, True), (HEADS,)),
     "correlation": (lags.correlation, (V, V[::-1] ** 2)),
     "within": (lambda x: lags.within(x, GROUPS, False), (V,)),
     "share_between": (lambda a, b: moments.share_between(a, b, 12, 3), (V, V / 2)),

@@ -14,6 +14,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from posenc.artifacts.numbers import NotRun, Number
+from posenc.drawing.exhibit import Exhibit
 from posenc.measurements.conditions import quantities as conditions_quantities
 from posenc.measurements.conditions.result import EvaluatedConditions, LongDocuments, Mask
 from posenc.report import quantities as keys
@@ -395,22 +396,25 @@ def test_documents_are_counted_by_model_and_data_set():
         def __init__(self, *measurements):
             self.measurements = measurements
 
+    def of(kind, **more):
+        return Exhibit("A1", (kind,), height=1, caption="", alt="", **more)
+
     same = [one("a_b", "d_e", 5), one("c", "d_e", 5)]
-    assert documents_of(Made(*same), ["probes"]) == r"Documents: d e \num{5}."
+    assert documents_of(Made(*same), of("probes")) == r"Documents: d e \num{5}."
     mixed = [
         *same, one("c", "f", 7), one("a_b", "f", 9, "heads"), one("a_b", "f", 9, status="not run"),
         one("g", "d_e", 5), one("a_b", "d_e", 4), one("", "d_e", 1), one("h", "", 1),
         one("h", "f", None),
     ]  # fmt: skip
-    assert documents_of(Made(*mixed), {"probes"}) == (
+    assert documents_of(Made(*mixed), of("probes")) == (
         r"Documents: d e \num{4} to \num{5} (a b);"
         r" d e \num{5}, f \num{7} (c); d e \num{5} (g)."
     )
-    assert documents_of(Made(*mixed, one("i", "d_e", 5)), {"probes"}).endswith(r"\num{5} (g, i).")
-    assert documents_of(Made(*mixed), {"norms"}) == ""
-    first = documents_of(Made(*mixed), {"probes"}, drawn="first data set")
+    assert documents_of(Made(*mixed, one("i", "d_e", 5)), of("probes")).endswith(r"\num{5} (g, i).")
+    assert documents_of(Made(*mixed), of("norms")) == ""
+    first = documents_of(Made(*mixed), of("probes", drawn="first data set"))
     assert r"\num{7}" not in first and "c" in first
-    assert documents_of(Made(*mixed), {"probes"}, drawn="first model") == (
+    assert documents_of(Made(*mixed), of("probes", drawn="first model")) == (
         r"Documents: d e \num{4} to \num{5}."
     )
     kinds = [("table", True), ("rotation", True), ("table", False)]
@@ -418,9 +422,18 @@ def test_documents_are_counted_by_model_and_data_set():
         {**one(name, "d", 5 + n), "positions": positions, "is_decoder": is_decoder}
         for n, (name, (positions, is_decoder)) in enumerate(zip("abc", kinds, strict=True))
     ]
-    sentences = [documents_of(Made(*apart), {"probes"}, shown) for shown in ("table", "rotation")]
+    sentences = [
+        documents_of(Made(*apart), of("probes", positions=shown)) for shown in ("table", "rotation")
+    ]
     assert sentences == [r"Documents: d \num{5}.", r"Documents: d \num{6}."]
-    two = documents_of(Made(one("a", "d", 5), one("b", "d", 6)), {"probes"})
+    with_encoders = of("probes", positions="table", encoders=True)
+    assert documents_of(Made(*apart), with_encoders) == r"Documents: d \num{5} (a); d \num{7} (c)."
+    # A figure of a part of a measurement's files names that part in its quantities.
+    part = of("conditions", quantities=("probes.*",))
+    assert documents_of(Made(*same, one("a_b", "f", 9, "conditions")), part) == (
+        r"Documents: d e \num{5}."
+    )
+    two = documents_of(Made(one("a", "d", 5), one("b", "d", 6)), of("probes"))
     assert two == r"Documents: d \num{5} (a); d \num{6} (b)."
 
 

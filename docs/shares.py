@@ -1,7 +1,7 @@
 """Draw the pages' pictures of recovered shares from the records of their studies.
 
 ``python docs/shares.py`` does. The figures of these studies show the same, from measurements that
-take hours; a record has each share with its interval, and so a picture is drawn anew whenever a
+take hours; a record has each share with its interval, so a picture can be drawn again whenever a
 label or a figure changes. The numbers that are drawn are listed in the picture's metadata, which a
 test compares with the records (tests/unit/test_shares.py).
 """
@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure as Canvas
-from PIL import Image, PngImagePlugin
+from PIL import Image
 
+from posenc.artifacts.files import atomic_file
 from posenc.conditions.positions import ROTATION, TABLE
 from posenc.conditions.section import dumped
-from posenc.config.labels import labelled
-from posenc.drawing.common import save
+from posenc.drawing.common import DOTS_PER_INCH, styled
 from posenc.drawing.section import Style
 from posenc.figures import recovered_share, rotary_masks
 from posenc.report import comparison
@@ -81,8 +81,7 @@ def draw(picture: str, numbers: Mapping[str, Any]) -> tuple[Canvas, Style, dict[
     params = schema.load(ROOT / "params.yaml", {"study": study})
     runs = measurements(params, numbers)
     section = getattr(params.figures, figure.__name__.rpartition(".")[2])
-    with labelled(params.figures.style.labels):
-        canvas = figure.draw(runs, section, params.figures.style)
+    canvas = figure.draw(runs, section, params.figures.style)
     given = {
         ".".join((*place, entry["condition"])): entry["recovered"]["value"]
         for run in runs
@@ -100,16 +99,13 @@ def listed(path: Path) -> dict[str, float]:
 
 def main() -> None:
     """Write all pictures."""
-    records = comparison.all_recorded(ROOT / "data/records")
+    records = comparison.all_recorded(ROOT / comparison.RECORDS)
     for picture, (study, _) in PICTURES.items():
         path = IMAGES / f"{picture}.png"
         canvas, style, given = draw(picture, records[study])
-        save(canvas, [path], style)
-        said = PngImagePlugin.PngInfo()
-        said.add_text("Description", json.dumps(given))
-        with Image.open(path) as image:
-            flat = image.convert("RGB").quantize(256)
-        flat.save(path, pnginfo=said, optimize=True)
+        said = {"Description": json.dumps(given), "Software": None}
+        with styled(style), atomic_file(path) as temporary:
+            canvas.savefig(temporary, format="png", dpi=DOTS_PER_INCH, metadata=said)
         print(f"{path.relative_to(ROOT)}: drawn")
 
 

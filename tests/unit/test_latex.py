@@ -162,15 +162,19 @@ def test_a_document_has_the_same_bytes_each_time(project, built, document, tmp_p
     assert built(document) == again
 
 
+def supplement_of(root, shown):
+    """Build a supplement that shows nothing but some figures."""
+    text = root / "paper/supplement.tex"
+    preamble = text.read_text().split(r"\begin{document}")[0]
+    text.write_text(rf"{preamble}\begin{{document}}{shown}\end{{document}}")
+    return latex.build(text, root / FOLDER)
+
+
 @needs_latex
 def test_a_figure_without_a_place_in_the_text_comes_at_the_end(project, tmp_path):
     root = tmp_path / "project"
     shutil.copytree(project, root, ignore=shutil.ignore_patterns("build"))
-    text = root / "paper/supplement.tex"
-    preamble = text.read_text().split(r"\begin{document}")[0]
-    shown = r"\showfigure*{spectra}\furtherfigures{\showfigure[h]}{\unmeasured}"
-    text.write_text(rf"{preamble}\begin{{document}}{shown}\end{{document}}")
-    latex.build(text, root / FOLDER)
+    supplement_of(root, r"\showfigure*{spectra}\furtherfigures{\showfigure[h]}{\unmeasured}")
     labels = (root / "paper/build/default/supplement.aux").read_text(encoding="utf-8")
     placed = re.findall(r"\\newlabel\{fig:(\w+)\}\{\{\d", labels)
     defined = (root / FOLDER / "generated/numbers.tex").read_text(encoding="utf-8")
@@ -193,11 +197,8 @@ def test_a_figure_of_which_nothing_was_run_is_a_sentence(project, tmp_path):
     )
     assert planted != defined
     numbers.write_text(planted, encoding="utf-8")
-    text = root / "paper/supplement.tex"
-    preamble = text.read_text().split(r"\begin{document}")[0]
-    shown = r"\begin{document}\furtherfigures{\showfigure[h]}{\unmeasured}\end{document}"
-    text.write_text(preamble + shown)
-    words = " ".join(text_of(latex.build(text, root / FOLDER)).split())
+    built = supplement_of(root, r"\furtherfigures{\showfigure[h]}{\unmeasured}")
+    words = " ".join(text_of(built).split())
     number = numbered(FIGURES)["lags"]
     assert f"Figure {number}, lags, was not run: no positions at all." in words
     assert f"Figure {number}:" not in words

@@ -313,7 +313,7 @@ def test_what_the_shipped_files_say_is_what_the_file_of_before_said():
     for study in (*old["studies"].values(), old["study"]):
         del study["asks"]
     labels = old["figures"]["style"]["labels"]
-    for place, letter in enumerate("ABC"):  # these are worded anew
+    for place, letter in enumerate("ABC"):  # reworded since
         labels[f"zero_closed_one_{place}"] = f"closed form, document {letter} only"
     now = load(ROOT / "params.yaml").model_dump(warnings=False)
     assert list(differences(old, now)) == []

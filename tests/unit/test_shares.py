@@ -16,7 +16,7 @@ AGAIN = "draw it again: python docs/shares.py"
 
 @pytest.fixture(scope="module")
 def records():
-    return shares.comparison.all_recorded(PROJECT / "data/records")
+    return shares.comparison.all_recorded(PROJECT / shares.comparison.RECORDS)
 
 
 @pytest.mark.parametrize("picture", shares.PICTURES)
@@ -24,9 +24,7 @@ def test_a_picture_was_drawn_of_what_is_recorded(picture, records):
     study, _ = shares.PICTURES[picture]
     listed = shares.listed(shares.IMAGES / f"{picture}.png")
     assert len(listed) > 20
-    recorded = {
-        key: records[study][f"{key}.conditions.recovered"]["value"] for key in listed
-    }  # fmt: skip
+    recorded = {key: records[study][f"{key}.conditions.recovered"]["value"] for key in listed}
     assert listed == recorded, AGAIN
 
 

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 import venv
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,6 +28,7 @@ import typer
 from tqdm import tqdm
 
 from posenc.report import comparison
+from tests.benchmarks import pages
 from tests.benchmarks.models import ALL, MODELS, OTHERS, documents_of, make
 
 HERE = Path(__file__).parent
@@ -47,7 +48,6 @@ FORWARD = ("capture", "perplexity", "forward")
 """Tasks that are one forward pass."""
 ROWS = 1024
 """Of the products that a model's rate is compared with: tokens of a forward pass."""
-BEGIN, END = "<!-- table -->", "<!-- end -->"
 
 
 def data_of(documents: int, vocabulary: int) -> dict[str, Any]:
@@ -143,8 +143,8 @@ def main(
     task: Annotated[list[str] | None, typer.Option(help="one of them; may be repeated")] = None,
     variant: Annotated[list[str] | None, typer.Option(help="one of them; may be repeated")] = None,
     output: Annotated[Path | None, typer.Option(help="JSON file of all results")] = None,
+    show: Annotated[bool, typer.Option("--show", help="in the page on speed")] = False,
     picture: Annotated[Path | None, typer.Option(help="PNG file of the ratios")] = None,
-    page: Annotated[Path | None, typer.Option(help="page whose table is made anew")] = None,
 ) -> None:
     """Run all variants in turns and print a table in Markdown."""
     variants = list(dict.fromkeys(member for group in TASKS.values() for member in group))
@@ -174,8 +174,8 @@ def main(
     print(f"\n{table(record)}")
     if picture:
         draw(record, picture)
-    if page:
-        page.write_text(filled(page.read_text(), record))
+    if show:
+        pages.show(capture=table(record))
 
 
 def runs(
@@ -227,23 +227,6 @@ def in_order(rows) -> list[dict]:
     """Rows in a table's order, whatever was run first."""
     order = [(m, t, v) for m in ALL for t in TASKS for v in TASKS[t]]
     return sorted(rows, key=lambda row: order.index(key_of(row)))
-
-
-def filled(text: str, record: dict) -> str:
-    """A page with the table of a record between its marks."""
-    return put_between(text, BEGIN, END, table(record))
-
-
-def keep(record: dict, path: Path, page: Path, filled: Callable[[str, dict], str]) -> None:
-    """Write a record, and the page that quotes it."""
-    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    page.write_text(filled(page.read_text(encoding="utf-8"), record), encoding="utf-8")
-
-
-def put_between(text: str, begin: str, end: str, content: str) -> str:
-    """A text with other lines between two required marks."""
-    first, last = text.index(begin) + len(begin), text.index(end)
-    return f"{text[:first]}\n{content}{text[last:]}"
 
 
 def processor() -> str:

@@ -27,7 +27,7 @@ from tqdm import tqdm
 from posenc.artifacts.command import collect_rarely
 from posenc.models.affine import load_ready
 from posenc.models.devices import PASSES_AT_ONCE
-from tests.benchmarks.capture import put_between
+from tests.benchmarks import pages
 from tests.benchmarks.models import MODELS, documents_of, make
 from tests.benchmarks.ours import Ours, fitting
 from tests.benchmarks.peers import Library
@@ -131,7 +131,7 @@ def main(
     documents: Annotated[int, typer.Option(help="how many")] = 512,
     rounds: Annotated[int, typer.Option(min=1)] = 3,
     output: Annotated[Path | None, typer.Option(help="JSON file of all results")] = None,
-    page: Annotated[Path | None, typer.Option(help="page whose tables are made anew")] = None,
+    show: Annotated[bool, typer.Option("--show", help="in the page on speed")] = False,
     limit: Annotated[float, typer.Option(help="seconds after which no more is begun")] = 200,
 ) -> None:
     """Measure all, in turns, and print a table in Markdown."""
@@ -170,8 +170,8 @@ def main(
                 add(record, row | {"model": name, "variant": "ours", "work": 3 * work})
             save(record, output)
     print(table(record))
-    if page:
-        page.write_text(filled(page.read_text(), record))
+    if show:
+        pages.show(gpu=f"{table(record)}\n", scale=scale(record))
 
 
 def fresh(folder: Path) -> Path:
@@ -223,12 +223,6 @@ def table(record: dict) -> str:
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def filled(text: str, record: dict) -> str:
-    """The page on speed with a record's tables between its marks."""
-    text = put_between(text, "<!-- gpu -->", "<!-- gpu end -->", f"{table(record)}\n")
-    return put_between(text, "<!-- scale -->", "<!-- scale end -->", scale(record))
 
 
 def scale(record: dict) -> str:

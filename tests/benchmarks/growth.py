@@ -26,13 +26,12 @@ from tqdm import tqdm
 
 from posenc.artifacts.command import M_MMAP_THRESHOLD
 from posenc.report.comparison import described, machine
-from tests.benchmarks.capture import keep, put_between
+from tests.benchmarks import pages
 from tests.benchmarks.ours import Ours
 from tests.benchmarks.peers import apart
 from tests.copies import ROOT
 
-RECORD, PAGE = ROOT / "docs/growth-benchmark.json", ROOT / "docs/performance.md"
-BEGIN, END = "<!-- growth -->", "<!-- growth end -->"
+RECORD = ROOT / "docs/growth-benchmark.json"
 BASE = {"documents": 64, "tokens of a document": 128, "layers": 4, "conditions": 1}
 SIZES = {
     "documents": [64, 128, 256, 512, 1024],
@@ -137,11 +136,6 @@ def ends(values: list, form: str) -> str:
     return f"{values[0]:{form}}, {values[-1]:{form}}"
 
 
-def filled(page: str, record: dict) -> str:
-    """The page on speed with the table of a record between its marks."""
-    return put_between(page, BEGIN, END, table(record))
-
-
 def main(
     rounds: Annotated[int, typer.Option(min=1)] = 3,
     dry: Annotated[bool, typer.Option("--dry", help="print the table alone")] = False,
@@ -172,7 +166,7 @@ def main(
                         row["runs"][-1].append(result)
     print(f"\n{table(record)}")
     if not dry:
-        keep(record, RECORD, PAGE, filled)
+        pages.keep(record, RECORD, growth=table(record))
 
 
 if __name__ == "__main__":

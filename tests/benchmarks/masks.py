@@ -32,15 +32,14 @@ from posenc.conditions.masks import ClosedFormMask, FittedMask
 from posenc.datasets.generated.reviews import review
 from posenc.report.comparison import described, machine
 from posenc.study import params
-from tests.benchmarks.capture import keep, put_between
+from tests.benchmarks import pages
 from tests.benchmarks.models import documents_of, fetch_smollm2
 from tests.benchmarks.ours import Ours
 from tests.benchmarks.peers import apart
 from tests.benchmarks.savings import shown
 from tests.copies import ROOT
 
-RECORD, PAGE = ROOT / "docs/masks-benchmark.json", ROOT / "docs/rotary.md"
-BEGIN, END = "<!-- masks -->", "<!-- masks end -->"
+RECORD = ROOT / "docs/masks-benchmark.json"
 CLOSED = ("closed_4", "closed_16", "closed_64")
 FITTED = "fitted_zero_short"
 """Names in the ``masks`` of ``params.yaml``."""
@@ -157,11 +156,6 @@ def table(record: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
-def filled(page: str, record: dict) -> str:
-    """The page on rotation with the table of a record between its marks."""
-    return put_between(page, BEGIN, END, table(record))
-
-
 def main(
     rounds: Annotated[int, typer.Option(min=6)] = 6,
     steps: Annotated[int, typer.Option(min=1, help="of the fit, timed in a round")] = 2,
@@ -178,7 +172,7 @@ def main(
     }
     print(f"\n{table(record)}")
     if not dry:
-        keep(record, RECORD, PAGE, filled)
+        pages.keep(record, RECORD, masks=table(record))
 
 
 if __name__ == "__main__":

@@ -18,14 +18,13 @@ import torch
 import typer
 
 from posenc.report.comparison import described, machine
-from tests.benchmarks.capture import keep, put_between
+from tests.benchmarks import pages
 from tests.benchmarks.models import MODELS, documents_of, make
 from tests.benchmarks.ours import Ours
 from tests.benchmarks.peers import apart
 from tests.copies import ROOT
 
-RECORD, PAGE = ROOT / "docs/operations-benchmark.json", ROOT / "docs/performance.md"
-BEGIN, END = "<!-- operations -->", "<!-- operations end -->"
+RECORD = ROOT / "docs/operations-benchmark.json"
 KINDS = {
     "products with weights": ("linear_pointwise", "addmm", "mm", "linear"),
     "attention": ("bmm", "baddbmm", "softmax", "triu"),
@@ -91,11 +90,6 @@ def table(record: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
-def filled(page: str, record: dict) -> str:
-    """The page on speed with the table of a record between its marks."""
-    return put_between(page, BEGIN, END, table(record))
-
-
 def main(
     rounds: Annotated[int, typer.Option(min=1)] = 3,
     documents: Annotated[int, typer.Option(min=1)] = 6,
@@ -120,7 +114,7 @@ def main(
               "rows": rows}  # fmt: skip
     print(table(record))
     if not dry:
-        keep(record, RECORD, PAGE, filled)
+        pages.keep(record, RECORD, operations=table(record))
 
 
 if __name__ == "__main__":

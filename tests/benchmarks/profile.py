@@ -14,10 +14,8 @@ from pathlib import Path
 from posenc.frontends.forecast import times
 from posenc.report.comparison import described, machine
 from posenc.study.params import load
-from tests.benchmarks.capture import put_between
+from tests.benchmarks import pages
 
-PAGE = Path("docs/performance.md")
-BEGIN, END = "<!-- profile -->", "<!-- end of profile -->"
 LONGEST = 12
 """Rules with a row of their own."""
 
@@ -58,8 +56,7 @@ def main() -> None:
     if "--write" not in sys.argv[1:]:
         print(lines)
         return
-    page = put_between(PAGE.read_text(encoding="utf-8"), BEGIN, END, f"{lines}\n")
-    PAGE.write_text(page, encoding="utf-8")
+    pages.show(profile=f"{lines}\n")
 
 
 if __name__ == "__main__":

@@ -30,12 +30,11 @@ from posenc.artifacts.files import sha256_file
 from posenc.datasets.fetch import fetch
 from posenc.datasets.section import SampleSource
 from posenc.report.comparison import described, machine
-from tests.benchmarks.capture import keep, put_between
+from tests.benchmarks import pages
 from tests.copies import ROOT, copy_project, whole_params
 from tests.workflow.conftest import Project
 
-RECORD, PAGE = ROOT / "docs/real-study.json", ROOT / "docs/performance.md"
-BEGIN, END = "<!-- real -->", "<!-- real end -->"
+RECORD = ROOT / "docs/real-study.json"
 MODELS = ("bert", "gpt2")
 TOKENS = 48
 """Longest document."""
@@ -281,11 +280,6 @@ def lines(record: dict[str, Any]) -> str:
     )
 
 
-def filled(page: str, record: dict[str, Any]) -> str:
-    """The page on speed with a record between its marks."""
-    return put_between(page, BEGIN, END, lines(record))
-
-
 def main() -> None:
     """Run it, and write the record and the page."""
     folder = Path(tempfile.mkdtemp())
@@ -293,7 +287,7 @@ def main() -> None:
         _, record = measured(folder)
     finally:
         shutil.rmtree(folder)
-    keep(record, RECORD, PAGE, filled)
+    pages.keep(record, RECORD, real=lines(record))
     print(lines(record), end="")
 
 

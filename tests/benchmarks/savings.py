@@ -31,14 +31,13 @@ from posenc.capture.parts import is_rotary
 from posenc.capture.rotation import frequencies
 from posenc.models.schemes import rotated
 from posenc.report.comparison import described, machine
-from tests.benchmarks.capture import keep, put_between
+from tests.benchmarks import pages
 from tests.benchmarks.models import MODELS, fetch_smollm2, make
 from tests.benchmarks.ours import Ours
 from tests.benchmarks.peers import apart
 from tests.copies import ROOT
 
-RECORD, PAGE = ROOT / "docs/savings-benchmark.json", ROOT / "docs/removing-positions.md"
-BEGIN, END = "<!-- savings -->", "<!-- savings end -->"
+RECORD = ROOT / "docs/savings-benchmark.json"
 PASSAGE, NEW, OFFSET = 256, 16, 64
 """Tokens of the passage and after it, and where the passage comes again."""
 BASE = "intact"
@@ -303,11 +302,6 @@ def table(record: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
-def filled(page: str, record: dict) -> str:
-    """The page on removing positions with the table of a record between its marks."""
-    return put_between(page, BEGIN, END, table(record))
-
-
 def main(
     rounds: Annotated[int, typer.Option(min=6)] = 25,
     passage: Annotated[int, typer.Option(min=2, help="tokens")] = PASSAGE,
@@ -328,7 +322,7 @@ def main(
             )  # fmt: skip
     print(f"\n{table(record)}")
     if not dry:
-        keep(record, RECORD, PAGE, filled)
+        pages.keep(record, RECORD, savings=table(record))
 
 
 if __name__ == "__main__":

@@ -37,13 +37,6 @@ def model(request, monkeypatch):
         yield request.param()
 
 
-@pytest.mark.parametrize("benchmark", [savings, masks])
-def test_a_page_has_the_table_of_its_record(benchmark):
-    record, page = json.loads(benchmark.RECORD.read_text()), benchmark.PAGE.read_text()
-    assert benchmark.filled(page, record) == page
-    assert len(record["rows"] if "rows" in record else record["runs"])
-
-
 @pytest.mark.parametrize("is_ready", [False, True])
 def test_a_model_that_leaves_positions_out_is_the_one_without_them(model, is_ready):
     model = ready(model) if is_ready else model

@@ -9,12 +9,6 @@ import pytest
 from tests.benchmarks import real_study
 
 
-def test_the_page_shows_the_record():
-    page = real_study.PAGE.read_text(encoding="utf-8")
-    record = json.loads(real_study.RECORD.read_text(encoding="utf-8"))
-    assert real_study.filled(page, record) == page
-
-
 @pytest.mark.slow
 def test_the_study_real_goes_from_the_hub_to_the_paper(tmp_path):
     project, record = real_study.measured(tmp_path)

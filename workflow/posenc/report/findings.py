@@ -2,9 +2,9 @@
 
 A page with numbers is written from its template in ``docs/templates``, which names a number by its
 key and its form: ``{{superposition.relu.both 0.0 []}}`` has one decimal and its interval,
-``{{rotary:KEY 0 %}}`` is in percent, and of another study than the default one. In LaTeX a number
-stands beside its key, ``\\recorded{rotary:KEY}{25.7 [13.8, 37.7]}``, and has the form that is
-written there.
+``{{rotary:KEY 0 %}}`` is in percent, and of another study than the default one; ``{{table:masks}}``
+is a table that a benchmark wrote. In LaTeX a number stands beside its key,
+``\\recorded{rotary:KEY}{25.7 [13.8, 37.7]}``, and has the form that is written there.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from posenc.artifacts.files import ArtifactError, write_text
 from posenc.report.records import Recorded
 
 TEMPLATES = "docs/templates"
+TABLES = f"{TEMPLATES}/tables"
+"""Tables that benchmarks write, each as ``NAME.md``."""
 STUDY = "default"
 """The study whose numbers have no study before their key."""
 KEY = r"(?:(?P<study>\w+):)?(?P<key>[^\s{}]+?)"
 MARKED = re.compile(rf"\{{\{{{KEY} (?P<form>[^{{}}]+)\}}\}}")
+TABLE = re.compile(r"\{\{table:(?P<name>\w+)\}\}\n")
 RECORDED = re.compile(rf"(?P<before>\\recorded\{{{KEY}\}}\{{)(?P<form>[^{{}}]*)\}}")
 """The marks of templates, and those of LaTeX."""
 NOTE = "\n<!-- Written from {template} by `posenc pages`: edit that file. -->\n"
@@ -81,13 +84,30 @@ def sources(root: Path) -> dict[Path, Path]:
 
 
 def written(source: Path, records: Records) -> str:
-    """A page as its source and the records have it."""
+    """A page as its source, the tables beside it and the records have it.
+
+    Raises
+    ------
+    ArtifactError
+        If the source names a table or a number that there is not.
+    """
+    is_template = source.suffix == ".md"
+    text = source.read_text(encoding="utf-8")
     try:
-        text = fill(source.read_text(encoding="utf-8"), records)
+        if is_template:
+            text = TABLE.sub(lambda match: table(match["name"], source.parent), text)
+        text = fill(text, records)
     except ArtifactError as error:
         raise ArtifactError(f"{source}: {error}") from None
-    is_template = source.suffix == ".md"
     return text + NOTE.format(template=f"{TEMPLATES}/{source.name}") if is_template else text
+
+
+def table(name: str, templates: Path) -> str:
+    """A table of the folder beside the templates."""
+    path = templates / Path(TABLES).name / f"{name}.md"
+    if not path.is_file():
+        raise ArtifactError(f"{path}: no benchmark wrote this table")
+    return path.read_text(encoding="utf-8")
 
 
 def fill_pages(records: Records, root: Path) -> list[Path]:

@@ -18,6 +18,7 @@ INTERVAL = re.compile(r"\[[-−.\d]+, [-−.\d]+\]")
 NUMBERS = {
     "model.loss": {"value": -1234.5678, "low": -1300.0, "high": 0.005, "shown": "-1234.57"},
     "model.share": {"value": 0.996, "shown": "0.996"},
+    "model.many": {"value": 1_758_840, "low": 1.2e6, "high": 2e6, "shown": "1758840"},
     "model.other": {"not_run": "no such model"},
 }
 
@@ -65,6 +66,8 @@ def test_a_number_has_the_form_of_its_mark():
     assert filled("model.share 0.00") == "1.00"
     assert filled("model.share 0.0 %") == "99.6 %"
     assert filled("other:model.loss 0 % []") == "25 % [20, 30]"
+    assert filled("model.many 0.0 million") == "1.8 million"
+    assert filled("model.many 0 万 []") == "176 万 [120, 200]"
 
 
 @pytest.mark.parametrize(

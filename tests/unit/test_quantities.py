@@ -423,10 +423,14 @@ def test_documents_are_counted_by_model_and_data_set():
         for n, (name, (positions, is_decoder)) in enumerate(zip("abc", kinds, strict=True))
     ]
     sentences = [
-        documents_of(Made(*apart), of("probes", positions=shown)) for shown in ("table", "rotation")
+        documents_of(Made(*apart), of("probes", positions=shown, decoders=True))
+        for shown in ("table", "rotation", "")
     ]
-    assert sentences == [r"Documents: d \num{5}.", r"Documents: d \num{6}."]
-    with_encoders = of("probes", positions="table", encoders=True)
+    assert sentences == [
+        r"Documents: d \num{5}.", r"Documents: d \num{6}.",
+        r"Documents: d \num{5} (a); d \num{6} (b).",
+    ]  # fmt: skip
+    with_encoders = of("probes", positions="table")
     assert documents_of(Made(*apart), with_encoders) == r"Documents: d \num{5} (a); d \num{7} (c)."
     # A figure of a part of a measurement's files names that part in its quantities.
     part = of("conditions", quantities=("probes.*",))

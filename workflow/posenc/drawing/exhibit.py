@@ -41,8 +41,8 @@ class Exhibit:
         measurements with others.
     positions
         Of models with these positions alone, a table or a rotation; empty for all models.
-    encoders
-        Whether encoders are drawn where ``positions`` are named.
+    decoders
+        Of decoders alone.
     drawn
         Whether it shows all that was measured, the first data set of each model, or that of the
         first model alone: its caption counts those documents.
@@ -59,7 +59,7 @@ class Exhibit:
     alt: str
     quantities: tuple[str, ...] = ("*",)
     positions: str = ""
-    encoders: bool = False
+    decoders: bool = False
     drawn: Drawn = "all"
 
     def kinds(self) -> set[str]:

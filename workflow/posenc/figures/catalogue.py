@@ -57,7 +57,6 @@ OF_SEVERAL = {
         "position embeddings or of the rotation.",
         quantities=("conditions.*.cosine",),
         positions=TABLE,
-        encoders=True,
     ),
     "condition_costs": Exhibit(
         "A4 masks", ("conditions",),
@@ -70,6 +69,7 @@ OF_SEVERAL = {
         quantities=("conditions.delta_nll*", "conditions.perplexity", "conditions.nll_per_token",
                     "conditions.bits_per_byte", "conditions.worse_than_uniform"),
         positions=TABLE,
+        decoders=True,
     ),
     "recovered_share": Exhibit(
         "A5 masks in place of positions", ("conditions",), (PAPER,),
@@ -82,6 +82,7 @@ OF_SEVERAL = {
         "log-perplexity, from the model without positions at zero towards the intact one.",
         quantities=("conditions.recovered*", "conditions.masks.*", "conditions.count"),
         positions=TABLE,
+        decoders=True,
     ),
     "rotary_masks": Exhibit(
         "F masks in place of rotation", ("conditions",), (PAPER,),
@@ -94,6 +95,7 @@ OF_SEVERAL = {
         "log-perplexity, from the model without rotation at zero to the intact one at one.",
         quantities=("conditions.recovered*", "conditions.nll_per_token", "conditions.masks.*"),
         positions=ROTATION,
+        decoders=True,
     ),
     "recovered_by_size": Exhibit(
         "Survey of models", ("conditions", "savings"), (),
@@ -105,6 +107,7 @@ OF_SEVERAL = {
         alt="Points with intervals: recovered share against the number of parameters, a colour and "
         "a mark for each condition, with the names of the models below.",
         quantities=("conditions.recovered*",),
+        decoders=True,
     ),
     "slope_sweep": Exhibit(
         "A4 masks", ("conditions", "reference"),
@@ -116,6 +119,7 @@ OF_SEVERAL = {
         "horizontal levels for the intact model and for n-gram models.",
         quantities=("*sweep.slope.*", "*sweep.floor.*", "reference.*"),
         positions=TABLE,
+        decoders=True,
     ),
     "length_sweep": Exhibit(
         "A4 masks", ("conditions",),
@@ -128,6 +132,7 @@ OF_SEVERAL = {
         "line for each condition; other positions on the left, masks on the right.",
         quantities=("*sweep.length.*",),
         positions=TABLE,
+        decoders=True,
     ),
     "extrapolation": Exhibit(
         "A5 masks in place of positions", ("conditions",),

@@ -39,13 +39,8 @@ def drawn_of(results: Results, figure: Exhibit) -> list[Mapping[str, Any]]:
         measurement
         for measurement in results.measurements
         if measurement["measurement"] in kinds
-        and (
-            not positions
-            or (
-                measurement.get("positions", positions) == positions
-                and (figure.encoders or measurement.get("is_decoder", True))
-            )
-        )
+        and (not positions or measurement.get("positions", positions) == positions)
+        and (not figure.decoders or measurement.get("is_decoder", True))
     ]
 
 

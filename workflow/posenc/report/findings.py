@@ -2,7 +2,7 @@
 
 A page with numbers is written from its template in ``docs/templates``, which names a number by its
 key and its form: ``{{superposition.relu.both 0.0 []}}`` has one decimal and its interval,
-``{{rotary:KEY 0 %}}`` is in percent, and of another study than the default one; ``{{table:masks}}``
+``{{rotary:KEY 0 %}}`` is in percent (``million`` and ``万`` are units as well), and of another study than the default one; ``{{table:masks}}``
 is a table that a benchmark wrote. In LaTeX a number stands beside its key,
 ``\\recorded{rotary:KEY}{25.7 [13.8, 37.7]}``, and has the form that is written there.
 """
@@ -28,6 +28,8 @@ RECORDED = re.compile(rf"(?P<before>\\recorded\{{{KEY}\}}\{{)(?P<form>[^{{}}]*)\
 """The marks of templates, and those of LaTeX."""
 NOTE = "\n<!-- Written from {template} by `posenc pages`: edit that file. -->\n"
 """The last line of a page that has a template."""
+UNITS = {"%": 100.0, "million": 1e-6, "万": 1e-4}
+"""Of forms, and what a number is multiplied by to be in them."""
 Records = Mapping[str, Mapping[str, Recorded]]
 
 
@@ -63,9 +65,11 @@ def fill(text: str, records: Records) -> str:
 
 
 def as_in(form: str, entry: Recorded) -> str:
-    """A number with the decimals of a form, in percent or with its interval if the form says so."""
+    """A number with the decimals of a form, and with its unit or its interval where it names them."""
     decimals = len(form.split()[0].partition(".")[2])
-    factor, unit = (100, " %") if "%" in form else (1, "")
+    factor, unit = next(
+        ((factor, f" {unit}") for unit, factor in UNITS.items() if unit in form), (1.0, "")
+    )
 
     def said(value: float) -> str:
         return f"{factor * value:,.{decimals}f}".replace("-", "−")

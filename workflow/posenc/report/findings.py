@@ -2,9 +2,10 @@
 
 A page with numbers is written from its template in ``docs/templates``, which names a number by its
 key and its form: ``{{superposition.relu.both 0.0 []}}`` has one decimal and its interval,
-``{{rotary:KEY 0 %}}`` is in percent (``million`` and ``万`` are units as well), and of another study than the default one; ``{{table:masks}}``
-is a table that a benchmark wrote. In LaTeX a number stands beside its key,
-``\\recorded{rotary:KEY}{25.7 [13.8, 37.7]}``, and has the form that is written there.
+``{{rotary:KEY 0 %}}`` is in percent (other units are ``million`` and ``万``), and of another study
+than the default one; ``{{table:masks}}`` is a table that a benchmark wrote. In LaTeX a number is
+beside its key, ``\\recorded{rotary:KEY}{25.7 [13.8, 37.7]}``, and has the form that is written
+there.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def fill(text: str, records: Records) -> str:
 
 
 def as_in(form: str, entry: Recorded) -> str:
-    """A number with the decimals of a form, and with its unit or its interval where it names them."""
+    """A number with the decimals of a form, and the unit and the interval that it names."""
     decimals = len(form.split()[0].partition(".")[2])
     factor, unit = next(
         ((factor, f" {unit}") for unit, factor in UNITS.items() if unit in form), (1.0, "")

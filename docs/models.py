@@ -23,10 +23,11 @@ PAGE = ROOT / "docs/models.md"
 COLUMNS = (Need.REMOVABLE, Need.PATTERNS, Need.LOSS, Need.PACKED, Need.MAPS, Need.NORM_PATH)
 HEAD = """# Which models can be studied?
 
-Any text model of Hugging Face transformers that can be verified: {equal} of the {built} types of
-which a tiny model is made here, with transformers {version}. Nothing is listed by hand: a model is
-looked at in a forward pass, and compared with the library's own run of it, when it is loaded and
-when it is fetched. For a model of your own:
+Any text model of Hugging Face transformers that can be verified: {run} of the {built} types of which
+a tiny model is made here, with transformers {version}. Of {proved} of them it is proved that positions
+can be taken away, and that patterns are the library's. Nothing is listed by hand: a model is looked
+at in a forward pass, and compared with the library's own run of it, when it is loaded and when it is
+fetched. For a model of your own:
 
 ```sh
 posenc models FOLDER_OR_HUB_ID
@@ -37,8 +38,8 @@ posenc survey HUB_ID... --text FILE --calibration FILE   # many: studies.md
 Columns: where position enters; whether it is proved that positions can be taken away; whether
 attention patterns, losses, and documents packed into one row (the fast path) are the library's;
 whether the weights of each head are known, and the normalisations before them. A measurement that
-needs what a model lacks is not run, and says why. One of weights reads a type's table and maps
-where they were found, and is run where these are proved.
+needs what a model lacks is not run, and says why. A measurement of weights reads the position table
+and the projections that were found, and runs only where the column *maps* says yes.
 
 | type | mapping | position | removable | patterns | losses | packed | maps | norms |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -76,12 +77,20 @@ def row_of(task: str, kind: str) -> tuple[bool, str] | None:
     return True, f"| {kind} | {task} | {found.architecture.position.kind} | {marks} |"
 
 
+def types(rows: list[str]) -> int:
+    """How many types some rows are of: a type can have a row for each mapping."""
+    return len({row.split(" | ")[0] for row in rows})
+
+
 def page() -> str:
     """The page."""
     rows = [row for row in (row_of(*one) for one in TYPES) if row is not None]
     run = [line for is_run, line in rows if is_run]
-    equal = sum(line.split(" | ")[3] == line.split(" | ")[4] == "yes" for line in run)
-    head = HEAD.format(equal=equal, built=len(rows), version=transformers.__version__)
+    proved = [line for line in run if line.split(" | ")[3:5] == ["yes", "yes"]]
+    head = HEAD.format(
+        run=types(run), built=types([line for _, line in rows]), proved=types(proved),
+        version=transformers.__version__,
+    )  # fmt: skip
     refused = [line for is_run, line in rows if not is_run]
     return head + "\n".join(run) + "\n" + REFUSED + "\n".join(refused) + "\n" + WRITTEN_DOWN
 

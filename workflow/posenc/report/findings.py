@@ -3,9 +3,9 @@
 A page with numbers is written from its template in ``docs/templates``, which names a number by its
 key and its form: ``{{superposition.relu.both 0.0 []}}`` has one decimal and its interval,
 ``{{rotary:KEY 0 %}}`` is in percent (other units are ``million`` and ``万``), and of another study
-than the default one; ``{{table:masks}}`` is a table that a benchmark wrote. In LaTeX a number is
-beside its key, ``\\recorded{rotary:KEY}{25.7 [13.8, 37.7]}``, and has the form that is written
-there.
+than the default one, ``{{KEY p}}`` is a p-value. ``{{table:masks}}`` is a table that a benchmark
+wrote. In LaTeX a number is beside its key, ``\\recorded{rotary:KEY}{25.7 [13.8, 37.7]}``, and has
+the form that is written there.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ NOTE = "\n<!-- Written from {template} by `posenc pages`: edit that file. -->\n"
 """The last line of a page that has a template."""
 UNITS = {"%": 100.0, "million": 1e-6, "万": 1e-4}
 """Of forms, and what a number is multiplied by to be in them."""
+LEAST_P = 1e-3
+"""Below it a p-value is a bound: permutations are a few thousand."""
 Records = Mapping[str, Mapping[str, Recorded]]
 
 
@@ -67,13 +69,17 @@ def fill(text: str, records: Records) -> str:
 
 def as_in(form: str, entry: Recorded) -> str:
     """A number with the decimals of a form, and the unit and the interval that it names."""
+    if form == "p":
+        value = entry["value"]
+        return "p < 0.001" if value < LEAST_P else f"p = {value:.2g}"
     decimals = len(form.split()[0].partition(".")[2])
     factor, unit = next(
         ((factor, f" {unit}") for unit, factor in UNITS.items() if unit in form), (1.0, "")
     )
 
     def said(value: float) -> str:
-        return f"{factor * value:,.{decimals}f}".replace("-", "−")
+        rounded = round(factor * value, decimals) or 0.0  # no minus before nothing
+        return f"{rounded:,.{decimals}f}".replace("-", "−")
 
     interval = f" [{said(entry['low'])}, {said(entry['high'])}]" if "[" in form else ""
     return said(entry["value"]) + unit + interval

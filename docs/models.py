@@ -23,11 +23,11 @@ PAGE = ROOT / "docs/models.md"
 COLUMNS = (Need.REMOVABLE, Need.PATTERNS, Need.LOSS, Need.PACKED, Need.MAPS, Need.NORM_PATH)
 HEAD = """# Which models can be studied?
 
-Any text model of Hugging Face transformers that can be verified: {run} of the {built} types of which
-a tiny model is made here, with transformers {version}. Of {proved} of them it is proved that positions
-can be taken away, and that patterns are the library's. Nothing is listed by hand: a model is looked
-at in a forward pass, and compared with the library's own run of it, when it is loaded and when it is
-fetched. For a model of your own:
+Any text model of Hugging Face transformers that can be verified: {run} of the {built} types of
+which a tiny model is made here, with transformers {version}. Of {proved} of them it is proved that
+positions can be taken away, and that patterns are the library's. Nothing is listed by hand: a model
+is looked at in a forward pass, and compared with the library's own run of it, when it is loaded and
+when it is fetched. For a model of your own:
 
 ```sh
 posenc models FOLDER_OR_HUB_ID

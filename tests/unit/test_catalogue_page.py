@@ -103,6 +103,7 @@ def test_figures_are_drawn_in_their_study_and_stand_in_the_row_that_they_answer(
 def test_a_finding_is_the_section_of_its_row(anchor):
     row = ROWS[anchor]
     targets = [link.partition("#") for link in linked(row, "finding")]
+    assert targets
     for page, _, section in targets:
         assert not section or section in anchors(PROJECT / "docs" / page)
     if CODE.match(row["code"]):

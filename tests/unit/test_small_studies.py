@@ -157,7 +157,9 @@ def test_what_a_study_asks_for(place, entry, is_kept):
 
 def test_the_words_of_the_page_have_a_japanese_form(text):
     words = json.loads(re.search(r'id="japanese">(.+?)</script>', text)[1])
-    for said in re.findall(r'<span class="t" data-words="(.+?)"', text):
+    spoken = re.findall(r'<span class="t" data-words="(.+?)"', text)
+    assert spoken
+    for said in spoken:
         assert html.unescape(said) in words
 
 

@@ -9,13 +9,34 @@ from posenc.cli import app
 from posenc.models import affine, rates
 from posenc.models.affine import Affine
 
+PROCESSORS = {
+    "this processor": None,
+    "one that oneDNN has no bfloat16 for": lambda dtype: dtype == torch.float32,
+    "one without AVX-512": lambda dtype: False,
+}
+"""What oneDNN multiplies on each."""
 
-@pytest.fixture(params=["this processor", "one that oneDNN has no bfloat16 for"])
+
+@pytest.fixture(params=PROCESSORS)
 def processor(request, monkeypatch):
-    """The path without oneDNN's bfloat16 must be tested everywhere."""
-    if request.param != "this processor":
-        monkeypatch.setattr(affine, "is_onednn_for", lambda dtype: dtype == torch.float32)
+    """The paths of other processors must be tested everywhere."""
+    if (takes := PROCESSORS[request.param]) is not None:
+        monkeypatch.setattr(affine, "is_onednn_for", takes)
     return request.param
+
+
+@pytest.mark.parametrize(
+    ("capability", "has_mkl", "expected"),
+    [("AVX512", True, True), ("AVX512", False, True), ("AVX2", False, True), ("AVX2", True, False)],
+)
+def test_float32_is_multiplied_by_mkl_where_it_is_and_avx_512_is_not(
+    capability, has_mkl, expected, monkeypatch
+):
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: has_mkl)
+    assert affine.is_onednn_for.__wrapped__(torch.float32) == expected
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    assert not affine.is_onednn_for.__wrapped__(torch.float32)
 
 
 @pytest.mark.parametrize("form", rates.forms(8, 16, torch.device("cpu")))

@@ -32,12 +32,12 @@ def affine(
     bias: Tensor | None = None,  # [outputs]
     activation: str = "none",
 ) -> Tensor:
-    """An affine map and the activation after it, by oneDNN on a CPU.
+    """An affine map and the activation after it, by oneDNN where that is quickest.
 
-    PyTorch takes its float32 products from MKL, which is slow on processors of other makers: less
-    than half of oneDNN's rate was seen. Without a gradient, the activation is part of the same call
-    and costs no pass over memory of its own. Where oneDNN cannot be used (a GPU, mixed types), the
-    library's functions are.
+    PyTorch takes its float32 products from MKL, which does not use AVX-512 on processors of other
+    makers: less than half of oneDNN's rate was seen. Without a gradient, the activation is part of
+    the same call and costs no pass over memory of its own. Where oneDNN is slower or cannot be used
+    (:func:`is_onednn_for`; a GPU, mixed types), the library's functions are.
 
     Parameters
     ----------
@@ -81,16 +81,21 @@ def _is_for_onednn(x: Tensor, weight: Tensor) -> bool:
 
 @functools.cache
 def is_onednn_for(dtype: torch.dtype) -> bool:
-    """Whether oneDNN multiplies numbers of a type on this processor.
+    """Whether oneDNN is what multiplies numbers of a type on this processor.
 
     Those of 16 bits need instructions that many have not (AVX-512, or AVX-NE-CONVERT): PyTorch
-    itself falls back on other products there, and oneDNN's own calls raise an error.
+    itself falls back on other products there, and oneDNN's own calls raise an error. In float32
+    MKL is the faster library where there is no AVX-512; where there is, it uses that on Intel's
+    processors alone.
     """
     if not torch.backends.mkldnn.is_available():
         return False
     if dtype == torch.bfloat16:
         return torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    return dtype != torch.float16 or torch.ops.mkldnn._is_mkldnn_fp16_supported()
+    if dtype == torch.float16:
+        return torch.ops.mkldnn._is_mkldnn_fp16_supported()
+    has_avx512 = torch.backends.cpu.get_cpu_capability() == "AVX512"
+    return dtype == torch.float32 and (has_avx512 or not torch.backends.mkl.is_available())
 
 
 class _WithGradient(torch.autograd.Function):

@@ -15,7 +15,7 @@ from tqdm import tqdm
 from posenc.api.loading import Model
 from posenc.api.masks import ClosedForm, FirstOrder
 from posenc.api.running import PROGRESS_AFTER, check_network, token_ids
-from posenc.api.under import Active, active, check_model
+from posenc.api.under import Active, active, alone, check_model
 from posenc.architectures.needs import Need
 from posenc.capture import closed_form as means
 from posenc.capture.calibration import Calibration
@@ -26,6 +26,7 @@ from posenc.conditions.section import Condition
 from posenc.models import schemes
 
 
+@alone
 def closed_form(
     model: Model, texts: Sequence[str], *, placebo: str | None = None, seed: int = 0
 ) -> ClosedForm:
@@ -86,6 +87,7 @@ def closed_form(
     return ClosedForm(*_named("closed_form", mask, placebo, seed))
 
 
+@alone
 def first_order(
     model: Model, texts: Sequence[str], *, placebo: str | None = None, seed: int = 0
 ) -> FirstOrder:
@@ -135,6 +137,8 @@ def _check(model: Model, placebo: str | None) -> None:
             f"first"
         )
     check_network(model, Active(model, "intact", Condition(), {}))
+    if placebo not in (None, "over_heads") and model.architecture.n_heads == 1:
+        raise ValueError(f"placebo {placebo!r} is of other heads of a layer, which has one alone")
     scheme = getattr(model.network.config, schemes.KEY, "learned")
     reason = f"its scheme is {scheme}" if scheme in (*schemes.IN_ATTENTION, "none") else None
     if reason := reason or model.architecture.can.get(Need.REMOVABLE):

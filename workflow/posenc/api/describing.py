@@ -68,7 +68,7 @@ def entry_of(name: str, revision: str, taken: Collection[str]) -> Entry:
     model = from_place(name, place, is_kept=True)
     if reason := model.architecture.lacks(Need.REMOVABLE):
         raise ModelError(f"{name}: a study needs a model without its positions; {reason}")
-    key = re.sub(r"\W+", "_", Path(name).name.lower()).strip("_") or "model"
+    key = re.sub(r"[^a-z0-9]+", "_", Path(name).name.lower()).strip("_") or "model"
     key = key if key[0].isalpha() else f"model_{key}"
     while key in taken:
         key += "_own"

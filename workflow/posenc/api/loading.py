@@ -6,15 +6,16 @@ import functools
 import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from tokenizers import Tokenizer
+from torch import nn
 
 from posenc.architectures import attention
 from posenc.architectures.architecture import Architecture
 from posenc.architectures.classes import window_of
-from posenc.architectures.discover import of
+from posenc.architectures.discover import forget, of
 from posenc.architectures.needs import ArchitectureError
 from posenc.architectures.table import ALIKE
 from posenc.architectures.verify import Verification
@@ -39,6 +40,46 @@ UNBOUNDED = 2048
 """Tokens at which texts are cut by default, for a model that sets no limit."""
 
 
+class Structure(NamedTuple):
+    """What a network consists of: with another, it is no longer the model that was looked at.
+
+    Attributes
+    ----------
+    modules
+        All of them, in order.
+    parameters
+        Name and type of each.
+    hooks
+        On the language-model head, whose losses are computed in blocks from its weight.
+    """
+
+    modules: tuple[nn.Module, ...]
+    parameters: tuple[tuple[str, torch.dtype], ...]
+    hooks: int
+
+    @classmethod
+    def of(cls, network: PreTrainedModel) -> Structure:
+        """That of a network now."""
+        head = network.get_output_embeddings()
+        kinds = (head._forward_hooks, head._forward_pre_hooks) if head is not None else ()
+        return cls(
+            tuple(network.modules()),
+            tuple((name, parameter.dtype) for name, parameter in network.named_parameters()),
+            sum(map(len, kinds)),
+        )
+
+    def change(self, network: PreTrainedModel) -> str | None:
+        """What is other in a network, if anything."""
+        now = Structure.of(network)
+        if len(now.modules) != len(self.modules) or any(
+            own is not other for own, other in zip(now.modules, self.modules, strict=True)
+        ):
+            return "modules"
+        if now.parameters != self.parameters:
+            return "parameters"
+        return "hooks of the language-model head" if now.hooks != self.hooks else None
+
+
 @dataclass(frozen=True, eq=False)
 class Model:
     """A model that texts can be run through.
@@ -58,13 +99,16 @@ class Model:
     verification
         What was compared with the library's own run of it; None for a decoder that was trained
         here with a scheme of positions that the library does not have.
+    structure
+        What the network consisted of then.
     """
 
     name: str
     network: PreTrainedModel
     tokenizer: Tokenizer
     reading: Reading
-    verification: Verification | None = None
+    verification: Verification | None
+    structure: Structure
 
     @property
     def architecture(self) -> Architecture:
@@ -149,6 +193,8 @@ def load(
     if tokenizer is not None:
         raise TypeError("tokenizer is of a model in memory: a folder has its own")
     name = str(name)
+    if not name:
+        raise ModelError("the model's name is empty: name a folder or a model of the hub")
     params = project() if Path(name).name == name else None
     if params and name in params.models:
         folder, table = Path("data/models", name), Path("data/tokenizers", name, TOKENIZER)
@@ -180,14 +226,20 @@ def _held(network: Any, tokenizer: Any) -> Model:
     """A model of the library that is in memory, with its tokenizer."""
     from transformers import PreTrainedModel
 
+    from posenc.api.under import active_of
     from posenc.architectures.classes import begin_token, problem_of
     from posenc.models.tokenizers import with_begin
 
     if not isinstance(network, PreTrainedModel):
-        raise TypeError(f"the model is {network!r}: give a name, a folder or a PreTrainedModel")
+        if isinstance(getattr(network, "_orig_mod", None), PreTrainedModel):
+            raise TypeError("the model is compiled: give model._orig_mod, which it was made of")
+        said = type(network).__name__ if isinstance(network, nn.Module) else repr(network)
+        raise TypeError(f"the model is {said}: give a name, a folder or a PreTrainedModel")
     if tokenizer is None:
         raise TypeError("a model in memory needs its tokenizer: posenc.load(model, tokenizer=...)")
     name = getattr(network.config, "_name_or_path", "") or type(network).__name__
+    if (on := active_of(network)) is not None:
+        raise ModelError(f"{name} is under {on.name}: leave that block first")
     kinds = {x.dtype for x in network.parameters() if x.is_floating_point()}
     if kinds != {torch.float32}:
         named = ", ".join(sorted(str(kind).removeprefix("torch.") for kind in kinds))
@@ -195,16 +247,26 @@ def _held(network: Any, tokenizer: Any) -> Model:
             f"{name} is in {named}: load it with dtype=torch.float32, in which it is compared with "
             f"the library"
         )
+    if any(parameter.is_meta for parameter in network.parameters()):
+        raise ModelError(f"{name} has weights without values (device meta): load it whole")
     if problem := problem_of(network.config, network.config.to_dict()):
         raise ModelError(f"{name} {problem}")
     reading = _reading_of(name, network.config)
     own = held_tokenizer(name, tokenizer)
-    architecture = _architecture(name, network)
-    attention.register()
-    network.set_attn_implementation(attention.NAME)
-    if architecture.has_losses:
-        own = with_begin(own, begin_token(network.config))
-    return _checked(name, network.eval(), own, reading)
+    forget(network)
+    before = network.config._attn_implementation, [x.training for x in network.modules()]
+    try:
+        architecture = _architecture(name, network)
+        attention.register()
+        network.set_attn_implementation(attention.NAME)
+        if architecture.has_losses:
+            own = with_begin(own, begin_token(network.config))
+        return _checked(name, network.eval(), own, reading)
+    except Exception:
+        network.set_attn_implementation(before[0])
+        for module, training in zip(network.modules(), before[1], strict=True):
+            module.training = training
+        raise
 
 
 def _architecture(name: str, network: Any) -> Architecture:
@@ -275,4 +337,4 @@ def _checked(name: str, network: Any, tokenizer: Tokenizer, reading: Reading) ->
         verification = verified(network, read(network, tokenizer, reading.max_tokens))
     except ArchitectureError as error:
         raise ModelError(f"{name}: {error}") from None
-    return Model(name, network, tokenizer, reading, verification)
+    return Model(name, network, tokenizer, reading, verification, Structure.of(network))

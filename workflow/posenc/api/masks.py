@@ -15,6 +15,8 @@ from posenc.conditions.section import FIRST_ORDER, Condition
 from posenc.metrics.first_order import TERMS
 
 MEANS = ("queries", "keys", "first_keys")
+AXES = {"relative": 4, "first": 3, "absolute": 4, "temperature": 2} | dict.fromkeys(MEANS, 3)
+"""Of the arrays of a learned mask."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,18 +144,53 @@ def in_place(condition: Condition, mask: ClosedForm | FirstOrder) -> Condition:
     return Condition.model_validate({**keys, **mask.of()})
 
 
+def check_masks(masks: object) -> None:
+    """Refuse what is no learned masks by name.
+
+    Raises
+    ------
+    TypeError
+        If it is none, with what to give in its place.
+    """
+    if isinstance(masks, Mapping):
+        wrong = next((x for x in masks.values() if not isinstance(x, LearnedMask)), None)
+        if wrong is None:
+            return
+    else:
+        wrong = masks
+    raise TypeError(
+        f"masks has a {type(wrong).__name__}: give learned masks by name "
+        f"({{'mine': closed.learned}}); what posenc.closed_form or posenc.first_order returned is "
+        f"for mask="
+    )
+
+
 def check_fit(model: Model, masks: Mapping[str, LearnedMask]) -> None:
     """Refuse masks of another model.
 
     Raises
     ------
     ConditionError
-        If its layers or heads are not as many, or mean vectors not as long.
+        If its layers or heads are not as many, mean vectors not as long, or its biases not those
+        of a decoder, or of an encoder.
     """
     own = model.architecture
     wanted = {"layers": own.n_layers, "heads": own.n_heads, "features of a head": own.d_head}
+    sides = 1 if own.causal else 2
     for name, mask in masks.items():
         for key, array in mask.arrays().items():
+            axes = AXES.get(key, array.ndim if isinstance(array, np.ndarray) else None)
+            if not isinstance(array, np.ndarray) or array.ndim != axes:
+                shape = list(getattr(array, "shape", ()))
+                raise ConditionError(
+                    f"{key} of the mask {name!r} is a {type(array).__name__} {shape}: give a NumPy "
+                    f"array with the axes that LearnedMask (posenc.conditions.learned) names"
+                )
+            if key == "relative" and array.shape[2] != sides:
+                raise ConditionError(
+                    f"the mask {name!r} is another model's: its biases have {array.shape[2]} "
+                    f"sides, but {model.name} has {sides} (the past; an encoder the future too)"
+                )
             # By layer and head, if not one for all; means by feature too.
             given = array.shape[: 3 if key in MEANS else 2] if array.ndim > 1 else ()
             for count, (what, its) in zip(given, wanted.items(), strict=False):

@@ -9,8 +9,9 @@ import contextlib
 import io
 import math
 import numbers
+import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from posenc.api.loading import Model
-from posenc.api.under import Active, active, check_model
+from posenc.api.under import Active, active, alone, check_model, check_structure
 from posenc.architectures import attention
 from posenc.architectures.attention import Recording
 from posenc.architectures.needs import Need
@@ -130,11 +131,13 @@ class Run:
         if "perplexity" in self._absent:
             raise ConditionError(f"under {self.condition}: {self._absent['perplexity']}")
         if self.nll is None:
-            raise ConditionError(f"{self.model} is an encoder: it predicts no token")
+            raise ConditionError(f"{self.model} has no language-model head: it predicts no token")
         losses = np.concatenate([np.empty(0), *self.nll])  # float64 [predicted tokens]
         if not len(losses):
             raise ConditionError("no token was predicted: the texts are empty")
-        return math.exp(losses.mean())
+        with contextlib.suppress(OverflowError):
+            return math.exp(losses.mean())
+        return math.inf
 
     def frame(self) -> pandas.DataFrame:
         """A table with one row per token.
@@ -159,6 +162,7 @@ class Run:
         return pa.table(columns).to_pandas()
 
 
+@alone
 def run(
     model: Model,
     texts: Sequence[str],
@@ -272,8 +276,7 @@ def _warn_of_windows(model: Model, on: Active, longest: int) -> None:
 def check_network(model: Model, on: Active, patterns: bool = False) -> None:
     """Refuse what would run but be wrong."""
     network = model.network
-    if network.training:
-        raise ConditionError("the network is in training mode: model.network.eval() ends it")
+    check_structure(model)
     reason = None
     if patterns:
         scheme = getattr(network.config, schemes.KEY, "learned")
@@ -304,10 +307,15 @@ def _absent(model: Model, on: Active, patterns: bool, activations: bool) -> dict
     return absent
 
 
-def token_ids(model: Model, texts: Sequence[str], max_tokens: int | None = None) -> list[list[int]]:
+def token_ids(model: Model, texts: Iterable[str], max_tokens: int | None = None) -> list[list[int]]:
     """Token ids of each text, as the workflow makes them."""
     if isinstance(texts, str):
         raise ValueError("texts is one text: give a list of texts")
+    if isinstance(texts, Mapping) or hasattr(texts, "columns"):
+        raise TypeError("texts is a table: give its column of texts, as list(table['text'])")
+    if not isinstance(texts, Iterable):
+        raise TypeError(f"texts is {texts!r}: give a list of texts")
+    texts = list(texts)
     for number, text in enumerate(texts):
         if not isinstance(text, str):
             raise TypeError(f"texts[{number}] is {text!r}: give a text")
@@ -324,9 +332,9 @@ def token_ids(model: Model, texts: Sequence[str], max_tokens: int | None = None)
     fewest = 2 if model.is_decoder else model.tokenizer.num_special_tokens_to_add(False) + 1
     if max_tokens is not None and max_tokens < fewest:
         raise ValueError(f"max_tokens is {max_tokens}: {model.name} needs at least {fewest}")
-    limit = max_tokens or model.reading.max_tokens
+    limit = min(max_tokens or model.reading.max_tokens, sys.maxsize)
     with contextlib.redirect_stderr(io.StringIO()):  # it has a bar of its own, beside ours
-        table = tokenize(model.tokenizer, names, list(texts), limit, model.is_decoder)
+        table = tokenize(model.tokenizer, names, texts, limit, model.is_decoder)
     if cut := sum(table["truncated"].to_pylist()):
         warnings.warn(
             f"{cut} of {len(texts)} texts are longer than {limit} tokens and were cut", stacklevel=3

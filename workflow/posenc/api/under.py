@@ -3,25 +3,44 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import json
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import torch
+from pydantic import ValidationError
 from torch import nn
 
 from posenc.api.loading import Model, project
-from posenc.api.masks import ClosedForm, FirstOrder, check_fit, in_place
+from posenc.api.masks import ClosedForm, FirstOrder, check_fit, check_masks, in_place
 from posenc.architectures import attention
 from posenc.capture.interventions import applied
 from posenc.capture.parts import ConditionError, architecture, body, first_position
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.learned import read as read_mask
 from posenc.conditions.section import Condition, dumped
-from posenc.study.explain import suggestion
+from posenc.study.explain import explain, suggestion
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+_LOCK = threading.RLock()
+"""Held while a network is run or changed: what is recorded, and a condition, are the process's."""
+
+
+def alone(call: Callable[Given, Result]) -> Callable[Given, Result]:
+    """Have the calls of several threads wait for each other."""
+
+    @functools.wraps(call)
+    def waiting(*positional: Given.args, **named: Given.kwargs) -> Result:
+        with _LOCK:
+            return call(*positional, **named)
+
+    return waiting
 
 
 @dataclass(eq=False)
@@ -128,7 +147,12 @@ _active: Active | None = None
 
 def active(model: Model) -> Active | None:
     """The condition that a model is under, if any."""
-    return _active if _active is not None and _active.model is model else None
+    return active_of(model.network)
+
+
+def active_of(network: nn.Module) -> Active | None:
+    """The condition that a network is under, if any; several models can be of one network."""
+    return _active if _active is not None and _active.model.network is network else None
 
 
 @contextlib.contextmanager
@@ -176,33 +200,86 @@ def under(
     >>> run.condition
     '{"position": "zero"}'
     """
-    global _active
     check_model(model)
+    entered = _enter(model, condition, masks or {}, mask)
+    try:
+        yield model
+    finally:
+        _leave(entered)
+
+
+@alone
+def _enter(
+    model: Model,
+    condition: str | Mapping[str, Any] | Condition,
+    masks: Mapping[str, LearnedMask],
+    mask: ClosedForm | FirstOrder | None,
+) -> Active:
+    """Put the condition on."""
+    global _active
     if _active is not None:
         raise ConditionError(
             f"{_active.model.name} is under {_active.name} already: leave that block first"
         )
+    check_structure(model)
     name, wanted = _named(condition)
+    check_masks(masks)
     if mask is not None:
-        wanted, masks = in_place(wanted, mask), {**(masks or {}), mask.name: mask.learned}
+        wanted, masks = in_place(wanted, mask), {**masks, mask.name: mask.learned}
         name = f"{name}, {mask}"
-    entered = Active(model, name, wanted, _masks(model, name, wanted, masks or {}))
+    if unused := set(masks) - set(wanted.masks()):
+        needed = ", ".join(map(repr, wanted.masks())) or "none"
+        raise ConditionError(
+            f"masks has {', '.join(map(repr, sorted(unused)))}, but {name} needs {needed}: what "
+            f"posenc.closed_form or posenc.first_order returned is for mask="
+        )
+    entered = Active(model, name, wanted, _masks(model, name, wanted, masks))
     only = entered.condition.only
     if only is not None and (only == "decoder") != model.is_decoder:
         raise ConditionError(f"{entered.name} is for {only}s only, which {model.name} is not")
     entered.put_on()
     _active = entered
-    try:
-        yield model
-    finally:
-        _active = None
-        entered.take_off()
+    return entered
+
+
+@alone
+def _leave(entered: Active) -> None:
+    """Take the condition off."""
+    global _active
+    _active = None
+    entered.take_off()
+
+
+def check_structure(model: Model) -> None:
+    """Refuse a network that is no longer what was compared with the library.
+
+    Raises
+    ------
+    ConditionError
+        If modules, parameters, their types or hooks of the head are others, if a part is in
+        training mode, or if PyTorch is to compute in another precision.
+    """
+    network = model.network
+    if changed := model.structure.change(network):
+        raise ConditionError(
+            f"{changed} of the network are others than when it was loaded: posenc.load it again"
+        )
+    if any(module.training for module in network.modules()):
+        raise ConditionError("the network is in training mode: model.network.eval() ends it")
+    if torch.is_autocast_enabled(next(network.parameters()).device.type):
+        raise ConditionError(
+            "torch.autocast is on, but the model is run in float32: leave it first"
+        )
 
 
 def _named(condition: str | Mapping[str, Any] | Condition) -> tuple[str, Condition]:
     """A condition's name, and the condition."""
     if isinstance(condition, Mapping):
-        condition = Condition.model_validate(condition)
+        try:
+            condition = Condition.model_validate(condition)
+        except ValidationError as error:
+            lines = explain(error, condition, Condition.model_json_schema, "the condition")
+            raise ConditionError("\n".join(lines)) from None
     if isinstance(condition, Condition):
         return json.dumps(dumped(condition)), condition
     if not isinstance(condition, str):
@@ -216,10 +293,9 @@ def _named(condition: str | Mapping[str, Any] | Condition) -> tuple[str, Conditi
         **(params.conditions if params else {}),
     }
     if condition not in known:
-        lacking = ", which has no such file: name one that is"
-        where = suggestion(condition, known) if params else lacking
+        place = "in conditions of params.yaml in this folder" if params else "built in"
         raise ConditionError(
-            f"{condition!r} is not in conditions of params.yaml in this folder{where}, "
+            f"{condition!r} is not {place}{suggestion(condition, known)}, "
             f"or give posenc.Condition(...)"
         )
     return condition, known[condition]

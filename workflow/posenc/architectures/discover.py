@@ -56,6 +56,11 @@ def of(model: nn.Module) -> Architecture:
     return arch
 
 
+def forget(model: nn.Module) -> None:
+    """Have a model looked at again when it is next asked for: its modules may be others."""
+    model.__dict__.pop(_KEPT, None)
+
+
 def sample_ids(model: nn.Module, tokens: int = TOKENS) -> list[int]:
     """Tokens that are neither padding nor special."""
     size = model.get_input_embeddings().weight.shape[0]

@@ -275,7 +275,9 @@ def test_a_condition_that_is_not_known_is_suggested_outside_a_project(tmp_path, 
     model = loaded()
     monkeypatch.chdir(tmp_path)
     with (
-        pytest.raises(posenc.ConditionError, match="'zeros' is not built in; did you mean 'zero'"),
+        pytest.raises(
+            posenc.ConditionError, match=r"'zeros' is not 'intact' or 'zero'; did you mean 'zero'\?"
+        ),
         posenc.under(model, "zeros"),
     ):
         pass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -100,15 +100,18 @@ class Model:
         What was compared with the library's own run of it; None for a decoder that was trained
         here with a scheme of positions that the library does not have.
     structure
-        What the network consisted of then.
+        What the network consists of.
     """
 
     name: str
     network: PreTrainedModel
     tokenizer: Tokenizer
     reading: Reading
-    verification: Verification | None
-    structure: Structure
+    verification: Verification | None = None
+    structure: Structure = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "structure", Structure.of(self.network))
 
     @property
     def architecture(self) -> Architecture:
@@ -254,7 +257,8 @@ def _held(network: Any, tokenizer: Any) -> Model:
     reading = _reading_of(name, network.config)
     own = held_tokenizer(name, tokenizer)
     forget(network)
-    before = network.config._attn_implementation, [x.training for x in network.modules()]
+    attention_before = network.config._attn_implementation
+    modes_before = [(module, module.training) for module in network.modules()]
     try:
         architecture = _architecture(name, network)
         attention.register()
@@ -263,8 +267,8 @@ def _held(network: Any, tokenizer: Any) -> Model:
             own = with_begin(own, begin_token(network.config))
         return _checked(name, network.eval(), own, reading)
     except Exception:
-        network.set_attn_implementation(before[0])
-        for module, training in zip(network.modules(), before[1], strict=True):
+        network.set_attn_implementation(attention_before)
+        for module, training in modes_before:
             module.training = training
         raise
 
@@ -337,4 +341,4 @@ def _checked(name: str, network: Any, tokenizer: Tokenizer, reading: Reading) ->
         verification = verified(network, read(network, tokenizer, reading.max_tokens))
     except ArchitectureError as error:
         raise ModelError(f"{name}: {error}") from None
-    return Model(name, network, tokenizer, reading, verification, Structure.of(network))
+    return Model(name, network, tokenizer, reading, verification)

@@ -131,7 +131,9 @@ class Run:
         if "perplexity" in self._absent:
             raise ConditionError(f"under {self.condition}: {self._absent['perplexity']}")
         if self.nll is None:
-            raise ConditionError(f"{self.model} has no language-model head: it predicts no token")
+            raise ConditionError(
+                f"{self.model} predicts no token: it is an encoder, or has no language-model head"
+            )
         losses = np.concatenate([np.empty(0), *self.nll])  # float64 [predicted tokens]
         if not len(losses):
             raise ConditionError("no token was predicted: the texts are empty")

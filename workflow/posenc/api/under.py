@@ -293,11 +293,16 @@ def _named(condition: str | Mapping[str, Any] | Condition) -> tuple[str, Conditi
         **(params.conditions if params else {}),
     }
     if condition not in known:
-        place = "in conditions of params.yaml in this folder" if params else "built in"
-        raise ConditionError(
-            f"{condition!r} is not {place}{suggestion(condition, known)}, "
-            f"or give posenc.Condition(...)"
-        )
+        meant = suggestion(condition, known)
+        if params:
+            place = f"is not in conditions of params.yaml in this folder{meant}, or give"
+        else:
+            close = meant if "did you mean" in meant else ";"
+            place = (
+                f"is not {' or '.join(map(repr, known))}{close} others are those of a params.yaml, "
+                f"which this folder has not, or give"
+            )
+        raise ConditionError(f"{condition!r} {place} posenc.Condition(...)")
     return condition, known[condition]
 
 

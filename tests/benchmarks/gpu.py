@@ -169,9 +169,9 @@ def main(
                 row = {"task": "fit, a step", "seconds": [fit["seconds"]], "tokens": fit["tokens"]}
                 add(record, row | {"model": name, "variant": "ours", "work": 3 * work})
             save(record, output)
-    print(table(record))
+    print(table(record), end="")
     if show:
-        pages.show(gpu=f"{table(record)}\n", scale=scale(record))
+        pages.show(gpu=table(record), scale=scale(record))
 
 
 def fresh(folder: Path) -> Path:
@@ -222,7 +222,7 @@ def table(record: dict) -> str:
             f"{row['peak'] / 1e9:.1f}" if "peak" in row else "",
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n"
 
 
 def scale(record: dict) -> str:

@@ -26,7 +26,7 @@ GROWTH = json.loads(growth.RECORD.read_text())
 
 TABLES = {
     "capture": (capture.table, "capture-benchmark"),
-    "gpu": (lambda record: f"{gpu.table(record)}\n", "gpu-benchmark"),
+    "gpu": (gpu.table, "gpu-benchmark"),
     "growth": (growth.table, "growth-benchmark"),
     "masks": (masks.table, "masks-benchmark"),
     "operations": (operations.table, "operations-benchmark"),

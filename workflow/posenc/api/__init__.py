@@ -5,7 +5,7 @@ PLACES = {
     "Condition": "posenc.conditions.section",
     "ConditionError": "posenc.capture.parts",
     "FirstOrder": "posenc.api.masks",
-    "Model": "posenc.api.loading",
+    "Model": "posenc.api.model",
     "ModelError": "posenc.models.files",
     "Run": "posenc.api.running",
     "closed_form": "posenc.api.calibration",

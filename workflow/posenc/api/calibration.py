@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from posenc.api.loading import Model
 from posenc.api.masks import ClosedForm, FirstOrder
+from posenc.api.model import Model
 from posenc.api.running import PROGRESS_AFTER, check_network, token_ids
 from posenc.api.under import Active, active, alone, check_model
 from posenc.architectures.needs import Need

@@ -7,7 +7,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from posenc.api.loading import Model, from_place, place_of
+from posenc.api.loading import from_place, place_of
+from posenc.api.model import Model
 from posenc.architectures.needs import Need
 from posenc.architectures.table import KINDS
 from posenc.architectures.verification import lines_of

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.util
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from tokenizers import Tokenizer
 from torch import nn
 
+from posenc.api.model import Model
+from posenc.api.project import PARAMS, project
+from posenc.api.under import active_of
 from posenc.architectures import attention
 from posenc.architectures.architecture import Architecture
 from posenc.architectures.classes import window_of
 from posenc.architectures.discover import forget, of
 from posenc.architectures.needs import ArchitectureError
 from posenc.architectures.table import ALIKE
-from posenc.architectures.verify import Verification
 from posenc.capture.verified import read, verified
 from posenc.models import section
 from posenc.models.files import CONFIG, TOKENIZER, ModelError, check_configuration, library_class
@@ -29,128 +29,12 @@ from posenc.models.refusals import told
 from posenc.models.section import Reading
 from posenc.models.tokenizers import fitted_tokenizer, held_tokenizer, read_tokenizer
 from posenc.study.explain import suggestion
-from posenc.study.params import Params
-from posenc.study.params import load as load_params
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-PARAMS = Path("params.yaml")
 UNBOUNDED = 2048
 """Tokens at which texts are cut by default, for a model that sets no limit."""
-
-
-class Structure(NamedTuple):
-    """What a network consists of: with another, it is no longer the model that was looked at.
-
-    Attributes
-    ----------
-    modules
-        All of them, in order.
-    parameters
-        Name and type of each.
-    hooks
-        On the language-model head, whose losses are computed in blocks from its weight.
-    """
-
-    modules: tuple[nn.Module, ...]
-    parameters: tuple[tuple[str, torch.dtype], ...]
-    hooks: int
-
-    @classmethod
-    def of(cls, network: PreTrainedModel) -> Structure:
-        """That of a network now."""
-        head = network.get_output_embeddings()
-        kinds = (head._forward_hooks, head._forward_pre_hooks) if head is not None else ()
-        return cls(
-            tuple(network.modules()),
-            tuple((name, parameter.dtype) for name, parameter in network.named_parameters()),
-            sum(map(len, kinds)),
-        )
-
-    def change(self, network: PreTrainedModel) -> str | None:
-        """What is other in a network, if anything."""
-        now = Structure.of(network)
-        if len(now.modules) != len(self.modules) or any(
-            own is not other for own, other in zip(now.modules, self.modules, strict=True)
-        ):
-            return "modules"
-        if now.parameters != self.parameters:
-            return "parameters"
-        return "hooks of the language-model head" if now.hooks != self.hooks else None
-
-
-@dataclass(frozen=True, eq=False)
-class Model:
-    """A model that texts can be run through.
-
-    Attributes
-    ----------
-    name
-        What it was loaded by.
-    network
-        The library's own model in float32: a decoder with its language-model head, an encoder
-        without its pooler.
-    tokenizer
-        Of the ``tokenizers`` library, without padding and truncation.
-    reading
-        Its family (the model type; ``llama`` for Mistral and Qwen2 too), whether it is a decoder,
-        and where texts are cut (``max_tokens``, special tokens included).
-    verification
-        What was compared with the library's own run of it; None for a decoder that was trained
-        here with a scheme of positions that the library does not have.
-    structure
-        What the network consists of.
-    """
-
-    name: str
-    network: PreTrainedModel
-    tokenizer: Tokenizer
-    reading: Reading
-    verification: Verification | None = None
-    structure: Structure = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "structure", Structure.of(self.network))
-
-    @property
-    def architecture(self) -> Architecture:
-        """What was found out about the network."""
-        return of(self.network)
-
-    @property
-    def is_decoder(self) -> bool:
-        """Whether it is a causal language model, which has losses."""
-        return self.architecture.has_losses
-
-    @property
-    def positions(self) -> int | None:
-        """Tokens that its table, or its rotation, is made for; None for no limit."""
-        return self.architecture.positions
-
-    def __repr__(self) -> str:
-        kind = self.reading
-        return f"Model({self.name!r}, family={kind.family!r}, max_tokens={kind.max_tokens})"
-
-
-def project() -> Params | None:
-    """``params.yaml`` of the current folder, if there is one.
-
-    Raises
-    ------
-    ParamsError
-        If it is wrong.
-    """
-    if not PARAMS.is_file():
-        return None
-    status = PARAMS.stat()
-    return _read_params(PARAMS.resolve(), status.st_mtime_ns, status.st_size)
-
-
-@functools.lru_cache(maxsize=1)
-def _read_params(path: Path, changed: int, size: int) -> Params:
-    """Checking all of it takes a second: once for each state of the file."""
-    return load_params(path)
 
 
 def load(
@@ -229,7 +113,6 @@ def _held(network: Any, tokenizer: Any) -> Model:
     """A model of the library that is in memory, with its tokenizer."""
     from transformers import PreTrainedModel
 
-    from posenc.api.under import active_of
     from posenc.architectures.classes import begin_token, problem_of
     from posenc.models.tokenizers import with_begin
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc.api.loading import Model
+from posenc.api.model import Model
 from posenc.capture.parts import ConditionError
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import FIRST_ORDER, Condition

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from tqdm import tqdm
 
-from posenc.api.loading import Model
+from posenc.api.model import Model
 from posenc.api.under import Active, active, alone, check_model, check_structure
 from posenc.architectures import attention
 from posenc.architectures.attention import Recording

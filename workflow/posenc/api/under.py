@@ -16,8 +16,9 @@ import torch
 from pydantic import ValidationError
 from torch import nn
 
-from posenc.api.loading import Model, project
 from posenc.api.masks import ClosedForm, FirstOrder, check_fit, check_masks, in_place
+from posenc.api.model import Model
+from posenc.api.project import project
 from posenc.architectures import attention
 from posenc.capture.interventions import applied
 from posenc.capture.parts import ConditionError, architecture, body, first_position

@@ -1,0 +1,106 @@
+"""A model that texts can be run through, and what its network consisted of when it was loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from tokenizers import Tokenizer
+from torch import nn
+
+from posenc.architectures.architecture import Architecture
+from posenc.architectures.discover import of
+from posenc.architectures.verify import Verification
+from posenc.models.section import Reading
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+class Structure(NamedTuple):
+    """What a network consists of: with another, it is no longer the model that was looked at.
+
+    Attributes
+    ----------
+    modules
+        All of them, in order.
+    parameters
+        Name and type of each.
+    hooks
+        On the language-model head, whose losses are computed in blocks from its weight.
+    """
+
+    modules: tuple[nn.Module, ...]
+    parameters: tuple[tuple[str, torch.dtype], ...]
+    hooks: int
+
+    @classmethod
+    def of(cls, network: PreTrainedModel) -> Structure:
+        """That of a network now."""
+        head = network.get_output_embeddings()
+        kinds = (head._forward_hooks, head._forward_pre_hooks) if head is not None else ()
+        return cls(
+            tuple(network.modules()),
+            tuple((name, parameter.dtype) for name, parameter in network.named_parameters()),
+            sum(map(len, kinds)),
+        )
+
+    def change(self, network: PreTrainedModel) -> str | None:
+        """What is other in a network, if anything."""
+        kinds = ("modules", "parameters", "hooks of the language-model head")
+        both = zip(kinds, self, Structure.of(network), strict=True)
+        return next((kind for kind, own, other in both if own != other), None)
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A model that texts can be run through.
+
+    Attributes
+    ----------
+    name
+        What it was loaded by.
+    network
+        The library's own model in float32: a decoder with its language-model head, an encoder
+        without its pooler.
+    tokenizer
+        Of the ``tokenizers`` library, without padding and truncation.
+    reading
+        Its family (the model type; ``llama`` for Mistral and Qwen2 too), whether it is a decoder,
+        and where texts are cut (``max_tokens``, special tokens included).
+    verification
+        What was compared with the library's own run of it; None for a decoder that was trained
+        here with a scheme of positions that the library does not have.
+    structure
+        What the network consists of.
+    """
+
+    name: str
+    network: PreTrainedModel
+    tokenizer: Tokenizer
+    reading: Reading
+    verification: Verification | None = None
+    structure: Structure = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "structure", Structure.of(self.network))
+
+    @property
+    def architecture(self) -> Architecture:
+        """What was found out about the network."""
+        return of(self.network)
+
+    @property
+    def is_decoder(self) -> bool:
+        """Whether it is a causal language model, which has losses."""
+        return self.architecture.has_losses
+
+    @property
+    def positions(self) -> int | None:
+        """Tokens that its table, or its rotation, is made for; None for no limit."""
+        return self.architecture.positions
+
+    def __repr__(self) -> str:
+        kind = self.reading
+        return f"Model({self.name!r}, family={kind.family!r}, max_tokens={kind.max_tokens})"

@@ -72,14 +72,6 @@ def commit(*command: str) -> CompletedProcess:
     return CompletedProcess(command, 0, "", "")
 
 
-def commit_the_first(*command: str) -> CompletedProcess:
-    """DVC for the first stage alone, in a tenth of the time; the others as it would do."""
-    commit(*command[:4])
-    lines = "".join(f"  {name}:\n    cmd: posenc stage\n" for name in command[4:])
-    LOCK.write_text(LOCK.read_text() + lines)
-    return CompletedProcess(command, 0, "", "")
-
-
 def entries() -> dict:
     return YAML(typ="safe").load(LOCK.read_text())["stages"]
 
@@ -99,7 +91,7 @@ def test_entries_of_other_studies_stay_and_those_of_no_study_are_dropped(project
     retired = ["figures@gone", "measure@mine", "superposition", "figure@spectra"]
     write_lock(*kept, *retired)
     before = entries()
-    assert record(now(), commit_the_first) == retired
+    assert record(now(), commit) == retired
     after = entries()
     assert set(after) == {*kept, *(f"{stage}@mine" for stage in STAGES)}
     assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
@@ -111,8 +103,16 @@ def test_entries_of_other_studies_stay_and_those_of_no_study_are_dropped(project
 def test_without_latex_the_documents_that_were_recorded_stay(project):
     write_lock("paper@mine")
     before = entries()["paper@mine"]
-    assert record(now(), commit_the_first, has_documents=False) == []
+    assert record(now(), commit, has_documents=False) == []
     assert entries()["paper@mine"] == before
+    assert set(entries()) == {f"{stage}@mine" for stage in STAGES}
+
+
+def test_a_stage_that_the_user_added_to_dvc_yaml_is_left_alone(project):
+    text = Path("dvc.yaml").read_text()
+    own = "stages:\n  mine:\n    cmd: make mine\n    outs: [never-made.txt]\n"
+    Path("dvc.yaml").write_text(text.replace("stages:\n", own, 1))
+    assert record(now(), commit) == []
     assert set(entries()) == {f"{stage}@mine" for stage in STAGES}
 
 
@@ -148,7 +148,7 @@ def test_what_is_saved_while_dvc_records_leaves_the_lock_file_as_it_was(project,
     params = now()
 
     def commit_and_save(*command: str) -> CompletedProcess:
-        done = commit_the_first(*command)
+        done = commit(*command)
         save()
         return done
 
@@ -161,7 +161,7 @@ def test_parameters_that_are_saved_half_written_leave_the_lock_file_as_it_was(pr
     before, params = write_lock("figures@default"), now()
 
     def commit_and_save(*command: str) -> CompletedProcess:
-        done = commit_the_first(*command)
+        done = commit(*command)
         Path("params.yaml").write_text("study: [")
         return done
 

@@ -10,9 +10,10 @@ from subprocess import CompletedProcess
 from posenc.artifacts.files import JsonObject, atomic_file
 from posenc.study.config_files import is_edited
 from posenc.study.params import Params, ParamsError, load
-from posenc.study.phases import PHASES
+from posenc.study.phases import PHASES, dvc_yaml
 
 LOCK = Path("dvc.lock")
+PIPELINE = Path("dvc.yaml")
 
 
 class RecordError(RuntimeError):
@@ -60,10 +61,7 @@ def record(
     earlier = LOCK.read_bytes() if LOCK.exists() else None
     study = params.study.name
     try:
-        targets = [f"{stage}@{study}" for stage in ("check", *PHASES)]
-        if not has_documents:
-            targets.remove(f"paper@{study}")
-        result = run("dvc", "commit", "--force", *targets)
+        result = run("dvc", "commit", "--force", *_targets(study, has_documents))
         if result.returncode:
             raise RecordError(result.stderr.strip() or result.stdout.strip())
         # DVC reads files when it notes them: what was saved meanwhile is not what was judged.
@@ -79,6 +77,18 @@ def record(
             with atomic_file(LOCK) as temporary:
                 temporary.write_bytes(earlier)
         raise
+
+
+def _targets(study: str, has_documents: bool) -> list[str]:
+    """What DVC has to record: its file as a whole, or by stage where not all of it is ours.
+
+    DVC reads and writes its whole lock file for each target.
+    """
+    is_ours = PIPELINE.is_file() and PIPELINE.read_bytes() == dvc_yaml().encode()
+    if is_ours and has_documents:
+        return [str(PIPELINE)]
+    documents = () if has_documents else ("paper",)
+    return [f"{stage}@{study}" for stage in ("check", *PHASES) if stage not in documents]
 
 
 def _is_edited() -> bool:

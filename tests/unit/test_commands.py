@@ -142,7 +142,10 @@ def test_the_active_study_is_not_removed(project):
     ("study", "message"),
     [
         ("rotary_seeds", r"studies/rotary_seeds\.yaml cannot go, .*names 'rotary_seeds', which is"),
-        ("rotary_gemma", r"rotary_gemma_controls\.models names 'gemma3_270m', which is not defined"),
+        (
+            "rotary_gemma",
+            r"rotary_gemma_controls\.models names 'gemma3_270m', which is not",
+        ),
     ],
 )
 def test_a_study_that_others_refer_to_is_not_removed(project, study, message):

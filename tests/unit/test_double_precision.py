@@ -47,6 +47,7 @@ from posenc.metrics import (
     similarity,
     spectra,
     stories,
+    subspaces,
     superposition,
     swaps,
     table_waves,
@@ -176,7 +177,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple]] = {
     "random_like": (
         lambda x: position_regression.random_like(x, np.random.default_rng(0)), (T,)),
     "distance_parts": (lambda x: position_scores.distance_parts(x, causal=True), (HEADS,)),
-    "principal_directions": (lambda x: readback.principal_directions(x, 0.7), (T,)),
+    "principal_directions": (lambda x: subspaces.principal_directions(x, 0.7), (T,)),
     "by_bucket": (lambda x: recovery.by_bucket(x, 3, **DRAWN), (T,)),
     "augmented": (relative_attention.augmented, (drawn(4, 3), drawn(3))),
     "head_factors": (relative_attention.head_factors, (drawn(6, 3), drawn(6, 3) * 2)),

@@ -27,11 +27,10 @@ from posenc.metrics.equal_sums import count_mistaken, failure_bound
 from posenc.metrics.normalised_sums import NormalisedSums
 from posenc.metrics.readback import (
     Sums,
-    compare_angles,
     nearest_rows,
     noise_curve,
-    principal_directions,
 )
+from posenc.metrics.subspaces import compare_angles, principal_directions
 from posenc.models.section import Reading
 
 from . import synthetic

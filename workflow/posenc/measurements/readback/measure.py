@@ -14,7 +14,8 @@ from posenc.measurements.readback import result
 from posenc.measurements.readback.declaration import MEASUREMENT, Readback
 from posenc.metrics.equal_sums import count_mistaken, failure_bound
 from posenc.metrics.normalised_sums import NormalisedSums
-from posenc.metrics.readback import Level, Sums, compare_angles, noise_curve, principal_directions
+from posenc.metrics.readback import Level, Sums, noise_curve
+from posenc.metrics.subspaces import compare_angles, principal_directions
 from posenc.models.discovered import tensors_of
 from posenc.models.weights import Weights
 

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from posenc.report.records import Results
-from posenc.report.tables import evaluation, positions, study
+from posenc.report.tables import evaluation, positions, semantics, study
 from posenc.report.tables.cells import display
+from posenc.report.typeset import TABLES
 
 from . import synthetic
 
@@ -167,7 +168,7 @@ def test_the_share_that_masks_recover_is_of_each_decoder_with_mean_and_deviation
 
 
 def test_semantics_are_beside_the_model_without_positions(results):
-    table = evaluation.semantics_table(results)
+    table = semantics.semantics_table(results)
     reviews = of(results, "conditions", "decoder", "sample_reviews")
     names = {
         "hf_finfo": "zero_hf_finfo", "single_token": "single_token", "alibi": "zero_alibi",
@@ -183,7 +184,7 @@ def test_semantics_are_beside_the_model_without_positions(results):
     assert table["formats"] == ["1.5", "1.3"] and table["reason"] is None
     altered, own = changed(results, "conditions", "decoder", "sample_reviews")
     own["conditions"] = [e for e in own["conditions"] if e["condition"] != "zero_prob_mul"]
-    rows = {row["key"]: row for row in evaluation.semantics_table(altered)["rows"]}
+    rows = {row["key"]: row for row in semantics.semantics_table(altered)["rows"]}
     assert rows["prob_mul"]["cells"] == ["{--}", "{--}", "--"]
 
 
@@ -444,7 +445,7 @@ def test_a_study_without_a_decoder_says_so(results):
     facts["study"]["models"] = ["minilm"]
     altered = Results(facts, results.of("reference"), [], {}, {"versions": []})
     for name in ("conditions", "recovery", "semantics", "reference"):
-        assert evaluation.TABLES[name](altered)["reason"] == "no decoder in this study"
+        assert TABLES[name](altered)["reason"] == "no decoder in this study"
     assert evaluation.reference_table(altered)["model"] == ""
 
 

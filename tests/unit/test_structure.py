@@ -102,7 +102,7 @@ KNOWS_A_FAMILY = {
     "experiments/pretraining/network.py": "a network of the experiment's own making",
     "experiments/downstream/network.py": "a network of the experiment's own making",
     "measurements/random_causal/measure.py": "a random network of its own making",
-    "report/tables/evaluation.py": "names of cases in the record of the library's versions",
+    "report/tables/semantics.py": "names of cases in the record of the library's versions",
 }
 
 

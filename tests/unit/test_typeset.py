@@ -33,7 +33,7 @@ from posenc.report.collection import collect
 from posenc.report.quantities import decimals_of, written
 from posenc.report.readers import numbers_of
 from posenc.report.tables import cells
-from posenc.report.tables import evaluation as evaluation_tables
+from posenc.report.tables import semantics as semantics_tables
 from posenc.report.tables import study as study_tables
 from posenc.steps import typeset as step
 from tests.budget import quick
@@ -660,7 +660,7 @@ def test_ranges_of_versions_end_where_a_version_does_otherwise():
             {"version": "4", "status": "not run", "cases": []}, version("5", ["hf_bool"]),
         ]
     }  # fmt: skip
-    ranges = evaluation_tables.ranges(record, "hf_bool")
+    ranges = semantics_tables.ranges(record, "hf_bool")
     assert [(span["first"], span["last"]) for span in ranges] == [("1", "2"), ("5", "5")]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from posenc.report.tables import evaluation
+from posenc.report.tables import semantics
 
 
 def test_versions_that_agree_make_ranges():
@@ -28,10 +28,10 @@ def test_versions_that_agree_make_ranges():
     }  # fmt: skip
 
     def found(name: str) -> list[tuple[str, ...]]:
-        return [tuple(span.values()) for span in evaluation.ranges(record, name)]
+        return [tuple(span.values()) for span in semantics.ranges(record, name)]
 
     assert found("a") == [("sdpa", "1", "3"), ("eager", "2", "2"), ("eager", "4", "5")]
     assert found("b") == [("sdpa", "2", "2"), ("eager", "1", "1")]
     assert found("log_mask") == [("eager", "3", "3")], "of the mask that alone reaches it"
-    assert evaluation.ranges(record, "a")[0].keys() == {"implementation", "first", "last"}
-    assert evaluation.ranges({"versions": record["versions"][3:4]}, "c") == []
+    assert semantics.ranges(record, "a")[0].keys() == {"implementation", "first", "last"}
+    assert semantics.ranges({"versions": record["versions"][3:4]}, "c") == []

@@ -1,4 +1,4 @@
-"""Groups that conditions are presented in, by what they do and not by what they are called."""
+"""How conditions are presented: by what they do, and not by what they are called."""
 
 from __future__ import annotations
 
@@ -58,6 +58,30 @@ def group_of(spec: Mapping[str, Any]) -> str:
     if mask["semantics"].startswith("hf_"):
         return "versions"
     return "semantics" if profile == "linear" else "profiles"
+
+
+def semantics_of(spec: Mapping[str, Any]) -> str | None:
+    """What the mask of a condition means, as the table of semantics names it; None for other masks.
+
+    Parameters
+    ----------
+    spec : mapping
+        As params.yaml has it.
+
+    Examples
+    --------
+    >>> semantics_of({"position": "zero", "segments": 1})
+    'single_token'
+    """
+    mask = spec.get("mask")
+    if mask is None:
+        return "single_token" if spec.get("segments") == 1 else None
+    profile = mask["profile"]["kind"]
+    if mask["semantics"] == "additive":
+        return "alibi" if profile == "alibi" else None
+    if profile != "linear":
+        return None
+    return "per_query" if mask.get("span") == "query" else mask["semantics"]
 
 
 def grouped(specs: Mapping[str, Mapping[str, Any]], *groups: str) -> dict[str, list[str]]:

@@ -38,6 +38,9 @@ from posenc.report.tables import (
     positions as position_tables,
 )
 from posenc.report.tables import (
+    semantics as semantics_tables,
+)
+from posenc.report.tables import (
     study as study_tables,
 )
 from posenc.report.tables.cells import (
@@ -140,7 +143,7 @@ def library_versions(results: Results) -> dict[str, str]:
     run = [release for release in results.versions["versions"] if release["status"] == "run"]
     words = {"versions": rf"\num{{{len(run)}}}"}
     for name in LINEAR:
-        spans = evaluation_tables.ranges(results.versions, name)
+        spans = semantics_tables.ranges(results.versions, name)
         ends = [escape(spans[0][end]) for end in ("first", "last")] if spans else ["none"]
         words[f"versions.{name}"] = "--".join(ends)
     return words
@@ -225,6 +228,7 @@ def on_page(place: Place) -> str:
 TABLES: Mapping[str, Callable[[Results], Mapping[str, object]]] = {
     **study_tables.TABLES,
     **evaluation_tables.TABLES,
+    **semantics_tables.TABLES,
     **position_tables.TABLES,
     **experiment_tables.TABLES,
 }

@@ -1,4 +1,4 @@
-"""Rows of the tables of evaluated conditions, norms, reference levels and real versions."""
+"""Rows of the tables of evaluated conditions, norms and reference levels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from posenc.artifacts.numbers import Entry, NotRun, Number
-from posenc.conditions.groups import GROUPS, group_of, grouped
+from posenc.conditions.groups import GROUPS, group_of, grouped, semantics_of
 from posenc.measurements.conditions.quantities import condition_facts, mask_facts
 from posenc.measurements.conditions.result import Mask
 from posenc.measurements.norms import quantities as norms
@@ -19,7 +19,6 @@ from posenc.report.tables.cells import (
     column,
     display,
     escape,
-    interval,
     intervals,
     number,
     shared_decimals,
@@ -53,23 +52,6 @@ class Recovery(TypedDict):
     reason: str | None
 
 
-class SemanticsRow(TypedDict):
-    """A semantics: the condition that has it, its :func:`ranges`, and its numbers."""
-
-    key: str
-    name: str
-    ranges: list[dict[str, str]]
-    cells: list[str]
-
-
-class Semantics(TypedDict):
-    """The table of semantics."""
-
-    rows: list[SemanticsRow]
-    formats: list[str]
-    reason: str | None
-
-
 class Reference(TypedDict):
     """The table of reference levels: two formats of numbers for each data set."""
 
@@ -81,19 +63,19 @@ class Reference(TypedDict):
     reason: str | None
 
 
-def _headline(results: Results) -> list[Mapping[str, Any]]:
+def headline(results: Results) -> list[Mapping[str, Any]]:
     """Measured conditions of the first decoder, a data set each."""
     model = keys.model_roles(results.study)["decoder"]
     return [run for run in results.of("conditions") if run["run"]["model"] == model]
 
 
-def _lacking(results: Results) -> str:
+def lacking(results: Results) -> str:
     """Why there is no decoder to speak of."""
-    reasons = [run["reason"] for run in _headline(results) if run["reason"]]
+    reasons = [run["reason"] for run in headline(results) if run["reason"]]
     return escape("; ".join(dict.fromkeys(reasons)) or "no decoder in this study")
 
 
-def _number(entry: Entry | None) -> Number | None:
+def number_of(entry: Entry | None) -> Number | None:
     return entry if isinstance(entry, Number) else None
 
 
@@ -101,7 +83,7 @@ def _columns(
     entries: Sequence[Entry | None], decimals: int | None = None, with_interval: bool = True
 ) -> tuple[list[list[str]], str]:
     """A column of numbers and, beside it, one of their intervals; the format of the first."""
-    numbers = [_number(entry) for entry in entries]
+    numbers = [number_of(entry) for entry in entries]
     cells, form = column(numbers, decimals)
     return [cells, intervals(numbers, decimals)] if with_interval else [cells], form
 
@@ -112,7 +94,7 @@ def _transposed(columns: Iterable[Sequence[str]]) -> list[list[str]]:
 
 def conditions_table(results: Results) -> Conditions:
     """All conditions of the first decoder: perplexity, change of loss, recovered share."""
-    runs = _headline(results)
+    runs = headline(results)
     specs = results.study["conditions"]
     blocks = {"": [keys.INTACT], **grouped(specs)}
     facts = [condition_facts(run) for run in runs]
@@ -127,7 +109,7 @@ def conditions_table(results: Results) -> Conditions:
             None if n == keys.INTACT else e.get("delta_nll")
             for n, e in zip(order, here, strict=True)
         ]
-        decimals = shared_decimals(map(_number, changes), most=3)
+        decimals = shared_decimals(map(number_of, changes), most=3)
         shares = [
             None if n in (keys.INTACT, "zero") else e.get("recovered")
             for n, e in zip(order, here, strict=True)
@@ -152,7 +134,7 @@ def conditions_table(results: Results) -> Conditions:
             for group, names in named.items()
             if names
         ],
-        "reason": None if runs else _lacking(results),
+        "reason": None if runs else lacking(results),
     }
 
 
@@ -163,7 +145,7 @@ def _learned(results: Results, name: str) -> str:
     masks = [s["mask"] for s in sections if isinstance(s, Mapping) and s["kind"] == "learned"]
     if not masks:
         return "--"
-    learned = {mask["mask"]: mask for run in _headline(results) for mask in run["masks"]}
+    learned = {mask["mask"]: mask for run in headline(results) for mask in run["masks"]}
     section = results.study["masks"][masks[0]]
     method = section["method"]
     facts = mask_facts(Mask.model_validate(learned[masks[0]])) if masks[0] in learned else {}
@@ -186,13 +168,15 @@ def recovery_table(results: Results) -> Recovery:
     }
     specs = results.study["conditions"]
     names = [
-        name for name, spec in specs.items() if group_of(spec) == "learned" or _row(spec) == "alibi"
+        name
+        for name, spec in specs.items()
+        if group_of(spec) == "learned" or semantics_of(spec) == "alibi"
     ]
     blocks, whole = [], []
     for dataset in study["datasets"]:
         places = [facts.get((model, dataset), {}) for model in decoders]
         shares = [[place.get(name, {}).get("recovered") for place in places] for name in names]
-        kept = [(n, s) for n, s in zip(names, shares, strict=True) if any(map(_number, s))]
+        kept = [(n, s) for n, s in zip(names, shares, strict=True) if any(map(number_of, s))]
         lost = [s for row in shares for s in row if isinstance(s, NotRun)]
         reason = escape(lost[0].reason) if lost else "no mask in this study"
         sized = [
@@ -233,103 +217,7 @@ def recovery_table(results: Results) -> Recovery:
             }
             for title, count, reason in blocks
         ],
-        "reason": None if decoders else _lacking(results),
-    }
-
-
-def _row(spec: Mapping[str, Any]) -> str | None:
-    """The row of the table of semantics that a condition belongs to."""
-    mask = spec.get("mask")
-    if mask is None:
-        return "single_token" if spec.get("segments") == 1 else None
-    profile = mask["profile"]["kind"]
-    if mask["semantics"] == "additive":
-        return "alibi" if profile == "alibi" else None
-    if profile != "linear":
-        return None
-    return "per_query" if mask.get("span") == "query" else mask["semantics"]
-
-
-def ranges(versions: Mapping[str, Any], semantics: str) -> list[dict[str, str]]:
-    """Where real versions of the library did with GPT-2 what a semantics says.
-
-    Parameters
-    ----------
-    versions : mapping
-        docs/mask-versions.json.
-    semantics : str
-        Its name.
-
-    Returns
-    -------
-    list of dict
-        ``implementation``, ``first`` and ``last`` version of each unbroken range: of the linear
-        mask, or of the four-dimensional one for the semantics that only it reaches.
-    """
-    run = [release for release in versions["versions"] if release["status"] == "run"]
-    mask = "4-D log" if semantics == "log_mask" else "linear 0.1"
-    implementations = dict.fromkeys(
-        case["implementation"]
-        for release in run
-        for case in release["cases"]
-        if case["model"] == "gpt2" and "output_attentions" not in case["implementation"]
-    )
-    spans = []
-    for implementation in implementations:
-        is_open = False
-        for release in run:
-            cases = [
-                case
-                for case in release["cases"]
-                if (case["model"], case["implementation"], case["mask"])
-                == ("gpt2", implementation, mask)
-            ]
-            agrees = bool(cases) and all(semantics in case["agrees_with"] for case in cases)
-            if agrees and is_open:
-                spans[-1]["last"] = release["version"]
-            elif agrees:
-                version = release["version"]
-                spans.append({"implementation": implementation, "first": version, "last": version})
-            is_open = agrees
-    return spans
-
-
-def semantics_table(results: Results) -> Semantics:
-    """What one mask means, where the library meant it, what is tested of it, and what it costs."""
-    dataset = keys.dataset_roles(results.study)["reviews"]
-    runs = [run for run in _headline(results) if run["run"]["dataset"] == dataset]
-    facts = condition_facts(runs[0]) if runs else {}
-    rows: dict[str, str] = {}
-    for name, spec in results.study["conditions"].items():
-        row = _row(spec)
-        if row is not None and spec.get("position") == "zero" and row not in rows:
-            rows[row] = name
-    entries = [facts.get(name, {}) for name in rows.values()]
-    values, form = column([_number(entry.get("perplexity")) for entry in entries])
-    changes = [_number(entry.get("delta_nll_without")) for entry in entries]
-    decimals = shared_decimals(changes, most=3)
-    differences, difference_form = column(changes, decimals)
-    return {
-        "rows": [
-            {
-                "key": row,
-                "name": display(name),
-                "ranges": [
-                    {key: escape(value) for key, value in span.items()}
-                    for span in ranges(results.versions, row)
-                ],
-                "cells": [
-                    value,
-                    difference,
-                    "--" if change is None else interval(change, decimals),
-                ],
-            }
-            for (row, name), value, difference, change in zip(
-                rows.items(), values, differences, changes, strict=True
-            )
-        ],
-        "formats": [form, difference_form],
-        "reason": None if facts else _lacking(results),
+        "reason": None if decoders else lacking(results),
     }
 
 
@@ -364,7 +252,7 @@ def norms_table(results: Results) -> Grid:
     columns = [[display(run["run"][part]) for run in runs] for part in ("model", "dataset")]
     formats = []
     for key in norms.QUANTITIES.names:
-        cells, form = column([_number(numbers_of(run).get(key)) for run in runs], 2)
+        cells, form = column([number_of(numbers_of(run).get(key)) for run in runs], 2)
         columns.append(cells)
         formats.append(form)
     for condition in ("unit_norm", "scaled"):
@@ -428,14 +316,13 @@ def reference_table(results: Results) -> Reference:
         "levels": rows[: len(shown)],
         "conditions": rows[len(shown) :],
         "model": display(model) if model else "",
-        "reason": escape("; ".join(reasons)) if runs else _lacking(results),
+        "reason": escape("; ".join(reasons)) if runs else lacking(results),
     }
 
 
 TABLES = {
     "conditions": conditions_table,
     "recovery": recovery_table,
-    "semantics": semantics_table,
     "anisotropy": anisotropy_table,
     "norms": norms_table,
     "reference": reference_table,

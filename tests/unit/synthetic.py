@@ -18,8 +18,8 @@ from posenc.conditions.section import Condition
 from posenc.figures.catalogue import FIGURES
 from posenc.measurements.conditions.result import PairedLosses
 from posenc.measurements.declaration import MASKS, MODEL
-from posenc.study import configs
 from posenc.study.declared import EXPERIMENTS, MEASUREMENTS
+from posenc.study.facts import facts as facts_of
 from posenc.study.params import Params, load
 
 from . import synthetic_experiments as experiments
@@ -70,7 +70,7 @@ def study_file(name: str = "default") -> dict:
     if name == EVALUATED:
         more = {group: ["gpt2", *getattr(study, group)] for group in ("models", "pretrained")}
         study = study.model_copy(update=more)
-    return configs.facts(params.model_copy(update={"study": study}))
+    return facts_of(params.model_copy(update={"study": study}))
 
 
 def common(measurement: str, model: str, dataset: str, condition: str) -> dict:
@@ -573,7 +573,7 @@ def _write_positions(root: Path, study: dict, written: dict) -> None:
 def write_chosen(root: Path, params: Params) -> dict:
     """The same for a study that leaves something out of the default one."""
     written = write_inputs(root)
-    write_json(written["study"], configs.facts(params))
+    write_json(written["study"], facts_of(params))
     kept = {*params.study.measured, "training", "study"}
     return {kind: files for kind, files in written.items() if kind in kept}
 

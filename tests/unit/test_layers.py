@@ -13,7 +13,8 @@ from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 from posenc.cli import app
-from posenc.study import configs, plan
+from posenc.study import plan
+from posenc.study.facts import facts
 from posenc.study.layers import BUILT_IN, Layers, merged
 from posenc.study.migrate import migrate
 from posenc.study.params import ParamsError, load, validate
@@ -266,14 +267,14 @@ def test_a_study_that_ran_says_how_long_its_jobs_took(project):
 
 
 def test_what_conditions_do_reaches_the_page_and_changes_no_digest(project):
-    before = configs.facts(load(project / "params.yaml"))
+    before = facts(load(project / "params.yaml"))
     assert before["about"]["zero"] == "The position embeddings are zero, or nothing is rotated."
     assert before["about"].keys() <= before["conditions"].keys()
     add(
         project / "params.yaml",
         "conditions:\n  zero: {about: Nothing says where a token stands.}\n",
     )
-    after = configs.facts(load(project / "params.yaml"))
+    after = facts(load(project / "params.yaml"))
     assert after["about"]["zero"] == "Nothing says where a token stands."
     assert after["parameters"] == before["parameters"]
 

@@ -17,6 +17,7 @@ from posenc.artifacts.files import sha256_file
 from posenc.figures.catalogue import FIGURES, module_of
 from posenc.study import config_files, configs, phases, plan
 from posenc.study.declared import EXPERIMENTS, KINDS, MEASUREMENTS
+from posenc.study.facts import facts
 from posenc.study.params import validate
 from tests.copies import whole_params
 
@@ -168,7 +169,7 @@ def test_the_jobs_of_a_study_are_its_runs(raw):
             tokenize = values[f"tokens/tokenize/{model}.json"]["texts"][dataset]
             assert tokenize["evaluation"] == raw["datasets"][dataset]["evaluation"]
             assert tokenize["reading"] == capture["reading"]
-    assert values["numbers/study.json"] == values["page/study.json"] == configs.facts(params)
+    assert values["numbers/study.json"] == values["page/study.json"] == facts(params)
     said, written = dict(values["page/study.json"]["study"]), raw["studies"]["default"]
     own = written.pop("evaluations")["smollm2"]
     assert said.pop("evaluations")["smollm2"] == {"sweeps": [], **own}

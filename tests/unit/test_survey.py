@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from posenc.artifacts.files import sha256_file, write_json, write_sealed
 from posenc.cli import app
-from posenc.study.configs import masks_of
+from posenc.study.evaluations import masks_of
 from posenc.study.params import load
 from tests.copies import copy_params
 from tests.parity.any_models import WINDOW, tiny, words

@@ -225,7 +225,7 @@ def _show_number(params: Params, number: str) -> None:
     from posenc.frontends.verification import of_study, planned_digests
     from posenc.report.showing import UnknownKeyError, described, measurements_of
     from posenc.steps.typeset import gather
-    from posenc.study.configs import facts
+    from posenc.study.facts import facts
     from posenc.study.shown import misspelt
 
     study = params.study.name

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypedDict
 
 from posenc.artifacts import imports
 from posenc.artifacts.files import (
     sha256_file,
-    sha256_json,
 )
-from posenc.conditions.masks import beneath
-from posenc.conditions.section import Condition, dumped
 from posenc.datasets.section import Evaluation
 from posenc.experiments.declaration import CORPORA, LABELLED, Trials
 from posenc.measurements.declaration import DATASETS, MASKS, MATRICES, TOKENIZER, TOKENS, WEIGHTS
 from posenc.models.section import Reading
-from posenc.study import declared
 from posenc.study.declared import EXPERIMENTS, MEASUREMENTS
+from posenc.study.evaluations import Written, condition_jobs, evaluated_under
+from posenc.study.facts import facts
 from posenc.study.names import CALIBRATION, LONG, NO_MODEL
 from posenc.study.params import Params
 from posenc.study.phases import PHASE_OF_STEP, PHASES, phase_of_command
@@ -33,9 +31,6 @@ from posenc.study.plan import OF_MODELS, chosen, experiment, figures, scheme
 CONFIG = Path("data/config")
 MEASURED, OTHERS = CONFIG / "measurements", CONFIG / "others"
 """Of measurements; of data sets and models that the active study does not name."""
-
-Written: TypeAlias = Mapping[str, object]
-"""A section of ``params.yaml``, written out."""
 
 
 class MeasurementJob(TypedDict, total=False):
@@ -54,61 +49,12 @@ class MeasurementJob(TypedDict, total=False):
     """Data set that masks are learned from."""
 
 
-class Unit(TypedDict):
-    """A condition, and the length that documents are cut to; None for as they are."""
-
-    condition: Written
-    tokens: int | None
-
-
 class TextJob(TypedDict):
     """Documents of a data set that a model reads."""
 
     dataset: str
     reading: Written
     evaluation: Written
-
-
-class ModelFacts(TypedDict):
-    """What documents say of a model."""
-
-    family: str
-    is_decoder: bool
-    positions: str
-    max_tokens: int
-    source: Written
-    title: str | None
-
-
-class MeasuredFacts(TypedDict):
-    """The active study, and what its measurements depend on, by name."""
-
-    study: Written
-    """What it chose is in the other keys, in full."""
-    authors: list[str]
-    measured: list[str]
-    measurements: Mapping[str, Written]
-    """What each is of, and where its files are."""
-    figures: list[str]
-    models: dict[str, ModelFacts]
-    schemes: dict[str, str]
-    """How positions come into a model that is only probed."""
-    matrices: dict[str, Written]
-    datasets: dict[str, Written]
-    conditions: dict[str, Written]
-    masks: dict[str, Written]
-    sweeps: dict[str, Written]
-
-
-class Facts(MeasuredFacts):
-    """What tables and documents say about the active study: ``study.json``."""
-
-    labels: Mapping[str, str]
-    about: dict[str, str]
-    """Sentences about conditions."""
-    documents: list[str]
-    parameters: str
-    """Digest of all that a measurement of the study depends on."""
 
 
 def sections(params: Params) -> Iterator[tuple[Path, Any]]:
@@ -159,8 +105,9 @@ def of_parameters(params: Params) -> Iterator[tuple[Path, Any]]:
         yield CONFIG / "figures" / f"{name}.json", part.model_dump()
     runs = {kind: getattr(study, kind) for kind in ("models", "datasets", "conditions")}
     yield CONFIG / "figures" / "runs.json", runs
+    said = facts(params)
     for phase in ("numbers", "page"):
-        yield CONFIG / phase / "study.json", facts(params)
+        yield CONFIG / phase / "study.json", said
 
 
 def _digest(path: Path) -> str | None:
@@ -215,7 +162,10 @@ def _jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
                 MEASURED / measurement / f"{name}.json",
                 _measurement_job(params, measurement, name),
             )
-    yield from _condition_jobs(params, name)
+    jobs = condition_jobs(params, name)
+    yield CONFIG / "masks" / f"{name}.json", jobs["masks"]
+    yield CONFIG / "evaluations" / f"{name}.json", jobs["evaluations"]
+    yield MEASURED / "conditions" / f"{name}.json", jobs["conditions"]
 
 
 def _measurement_job(params: Params, measurement: str, name: str) -> MeasurementJob:
@@ -232,7 +182,7 @@ def _measurement_job(params: Params, measurement: str, name: str) -> Measurement
     if MEASUREMENTS[measurement].keeps_runs:
         job["conditions"] = study.conditions
     if MASKS in reads:
-        evaluated = _evaluated(params, name)
+        evaluated = evaluated_under(params, name)
         wanted = parameters.get("conditions", evaluated)
         job["conditions"] = {
             c: condition.model_dump() for c, condition in evaluated.items() if c in wanted
@@ -242,22 +192,6 @@ def _measurement_job(params: Params, measurement: str, name: str) -> Measurement
     if MEASUREMENTS[measurement].learns:
         job["device"], job["calibration"] = params.activations.device, study.calibration
     return job
-
-
-def _suited(params: Params, name: str, conditions: Iterable[str]) -> dict[str, Condition]:
-    """The conditions that are for a model, by name."""
-    model = params.models[name]
-    return {
-        # `only` says which models a condition is for, not what it does.
-        c: params.conditions[c].model_copy(update={"only": None})
-        for c in conditions
-        if params.conditions[c].is_for(model.is_decoder, model.positions)
-    }
-
-
-def _evaluated(params: Params, name: str) -> dict[str, Condition]:
-    """The conditions that a model of the study is evaluated under, by name."""
-    return _suited(params, name, params.study.evaluation_of(name).evaluated)
 
 
 def _scheme_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
@@ -347,127 +281,3 @@ def _texts(params: Params, name: str) -> dict[str, dict[str, TextJob]]:
         longer = data.evaluation.model_copy(update={"documents": beyond.documents})
         texts["texts"][LONG] = text(study.calibration, longer, max_tokens=beyond.tokens)
     return texts
-
-
-def _condition_jobs(params: Params, name: str) -> Iterator[tuple[Path, Any]]:
-    """What the jobs that evaluate a model under all conditions of the study read."""
-    study, model = params.study, params.models[name]
-    section, reading = params.parameters.conditions, model.reading.model_dump()
-
-    def unit(condition: Condition, tokens: int | None = None) -> Unit:
-        for mask in condition.masks():
-            named.update([mask, *beneath(params.masks, mask)])
-        return {"condition": condition.model_dump(), "tokens": tokens}
-
-    named: set[str] = set()
-    own = study.evaluation_of(name)
-    conditions = {c: unit(spec) for c, spec in _evaluated(params, name).items()}
-    beyond = study.extrapolation
-    goes_beyond = beyond and model.is_decoder and model.max_tokens < beyond.tokens
-    longer = beyond.conditions if beyond and goes_beyond else []
-    long = {c: unit(spec) for c, spec in _suited(params, name, longer).items()}
-    sweeps, units = {}, dict(conditions)
-    for name_of_sweep in own.sweeps if model.is_decoder else []:
-        sweep = params.sweeps[name_of_sweep]
-        suited = _suited(params, name, sweep.conditions)
-        varied: dict[str, dict[str, float]] = {c: {} for c in suited}
-        for c, value, condition, tokens in sweep.units(params.conditions):
-            if c in varied:
-                condition = condition.model_copy(update={"only": None})
-                units[f"{c}@{value}"] = unit(condition, tokens)
-                varied[c][f"{c}@{value}"] = float(value)
-        sweeps[name_of_sweep] = {"key": sweep.key, "units": varied}
-    shared = {"reading": reading, "device": params.activations.device,
-              "batch_tokens": section.batch_tokens}  # fmt: skip
-    yield (
-        CONFIG / "masks" / f"{name}.json",
-        {
-            **shared,
-            "calibration_share": section.calibration_share,
-            "masks": {mask: params.masks[mask].model_dump() for mask in sorted(named)},
-        },
-    )
-    yield (
-        CONFIG / "evaluations" / f"{name}.json",
-        {
-            **shared,
-            "precision": params.activations.precision,
-            "documents": own.documents or section.documents,
-            "special_tokens": section.special_tokens,
-            "datasets": study.datasets,
-            "units": units,
-            "long": long,
-        },
-    )
-    parameters = section.model_dump()
-    controls = {c: control for c, control in parameters["controls"].items() if c in conditions}
-    yield (
-        MEASURED / "conditions" / f"{name}.json",
-        {
-            "parameters": {**parameters, "controls": controls},
-            "extrapolation": beyond and beyond.model_dump(),
-            "datasets": study.datasets,
-            "conditions": {c: evaluation["condition"] for c, evaluation in conditions.items()},
-            "sweeps": sweeps,
-        },
-    )
-
-
-def masks_of(params: Params, model: str) -> list[str]:
-    """Names of the masks that are learned for a model of the active study."""
-    jobs = dict(_condition_jobs(params, model))
-    return list(jobs[CONFIG / "masks" / f"{model}.json"]["masks"])
-
-
-def facts(params: Params) -> Facts:
-    """What tables and documents say about the active study."""
-    study_facts = _facts(params)
-    # All that a measurement of the study depends on; documents carry its digest.
-    more = [params.activations, params.parameters]
-    more += [experiment(params, kind) for kind in params.study.experiments.kinds]
-    digest = sha256_json([study_facts, *(section.model_dump() for section in more)])
-    # Words and documents do not affect what was measured, so the digest leaves them out.
-    about = {name: said for name, said in params.about.items() if name in study_facts["conditions"]}
-    return {
-        **study_facts,
-        "labels": params.figures.style.labels,
-        "about": about,
-        "documents": list(params.study.documents),
-        "parameters": digest,
-    }
-
-
-def _facts(params: Params) -> MeasuredFacts:
-    active = params.study
-    return {
-        "study": {
-            **active.model_dump(exclude={"measurements", "parameters", "figures", "documents"}),
-            "title": active.title or active.name,
-        },
-        "authors": params.authors,
-        "measured": active.measured,
-        "measurements": declared.facts(active.measured),
-        "figures": figures(params),
-        "models": {
-            name: {
-                "family": model.family,
-                "is_decoder": model.is_decoder,
-                "positions": model.positions,
-                "max_tokens": model.max_tokens,
-                "source": model.source.model_dump(),
-                "title": model.title,
-            }
-            for name in active.models
-            for model in [params.models[name]]
-        },
-        "schemes": {name: scheme(params, name) for name in active.schemes},
-        "matrices": {name: params.matrices[name].model_dump() for name in active.matrices},
-        "datasets": {name: params.datasets[name].model_dump() for name in active.datasets},
-        "conditions": {name: dumped(params.conditions[name]) for name in active.all_conditions},
-        "masks": {
-            mask: params.masks[mask].model_dump()
-            for model in active.models
-            for mask in masks_of(params, model)
-        },
-        "sweeps": {name: params.sweeps[name].model_dump() for name in active.all_sweeps},
-    }

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +26,12 @@ from posenc.experiments.frame import (
 )
 from posenc.experiments.pretraining.documents import Text, draw
 from posenc.experiments.pretraining.section import PretrainingTraining
+from posenc.experiments.pretraining.texts import padded, questions, utf8_bytes
+from posenc.experiments.pretraining.variants import variants
 from posenc.metrics.parameter_matching import relative_difference
 from posenc.models.devices import device_for
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
     from torch import Tensor
 
     from posenc.experiments.pretraining.network import LanguageModel, Sizes
@@ -77,51 +77,10 @@ class OfFinetuning(Training):
     """On the test texts."""
 
 
-class Finetuning(TypedDict):
-    """What is varied of a classifier."""
-
-    stage: str
-    """``finetuning``, or ``transfer`` of some layers."""
-    architecture: str
-    pretrained: bool
-    auxiliary_weight: float
-    layers: NotRequired[int]
-    """Blocks of the pre-trained network that it begins with; all where it is left out."""
-
-
 def measure(job: LabelledJob[PretrainingTraining], files: Files, trials: Trials) -> None:
     """Do all trials of one seed."""
     parts = draw(files.documents[0], job.evaluation, job.parameters, trials.seed)
     Experiment(job.parameters, parts, trials.seed, device_for(job.device)).measure(trials)
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Texts of one part, padded.
-
-    Attributes
-    ----------
-    ids
-        int64 [texts, tokens]; what stands after a text is 0.
-    lengths
-        int64 [texts].
-    labels
-        int64 [texts]; empty where there are none.
-    """
-
-    ids: Any
-    lengths: Any
-    labels: Any
-
-    def take(self, rows: NDArray[np.int64] | slice) -> Batch:
-        """Some texts, no longer padded than the longest of them needs."""
-        lengths = self.lengths[rows]  # [texts]
-        return Batch(self.ids[rows][:, : int(lengths.max())], lengths, self.labels[rows])
-
-    def split(self, size: int) -> list[Batch]:
-        """All texts, so many at a time."""
-        starts = range(0, len(self.ids), size)
-        return [self.take(slice(start, start + size)) for start in starts]
 
 
 class Experiment:
@@ -173,11 +132,11 @@ class Experiment:
         self.ends, self.beginnings = {}, {}
         for name in labelled:
             labels = torch.tensor([classes.index(label) for _, label in parts[name]])  # [texts]
-            self.ends[name] = _padded([[first, *i[-length:]] for i in ids[name]], labels, device)
-            self.beginnings[name] = _padded(
+            self.ends[name] = padded([[first, *i[-length:]] for i in ids[name]], labels, device)
+            self.beginnings[name] = padded(
                 [[first, *i[:length]] for i in ids[name]], labels, device
             )
-        self.bytes = _utf8_bytes(tokenizer, first, device)  # [vocabulary]
+        self.bytes = utf8_bytes(tokenizer, first, device)  # [vocabulary]
         if sorted(parameters.zero_shot.words) != classes:
             raise ArtifactError(
                 f"experiments.pretraining.zero_shot has words for "
@@ -186,7 +145,7 @@ class Experiment:
             )
         self.questions = {
             kind: [
-                (_padded([[first, *row] for row in rows], self.ends["test"].labels, device), count)
+                (padded([[first, *row] for row in rows], self.ends["test"].labels, device), count)
                 for rows, count in questions(
                     tokenizer, texts["test"], parameters.zero_shot.prompt,
                     [words[label] for label in classes], length,
@@ -406,88 +365,6 @@ class Experiment:
                 f"experiments.pretraining: parameters cannot be matched to {MOST_APART:.0%} "
                 f"({said}): take a larger d_model"
             )
-
-
-def variants(parameters: PretrainingTraining) -> list[Finetuning]:
-    """The fine-tunings: eight of the ablation, then by layers transferred.
-
-    All layers of the Transformer with the auxiliary loss are one of the eight.
-    """
-    from posenc.experiments.pretraining.network import ARCHITECTURES
-
-    weight = parameters.auxiliary_weight
-    ablation: list[Finetuning] = [
-        {"stage": "finetuning", "architecture": architecture, "pretrained": pretrained,
-         "auxiliary_weight": auxiliary}
-        for architecture in ARCHITECTURES
-        for pretrained in (True, False)
-        for auxiliary in (weight, 0.0)
-    ]  # fmt: skip
-    transferred: list[Finetuning] = [
-        {"stage": "transfer", "architecture": "transformer", "pretrained": True,
-         "auxiliary_weight": weight, "layers": layers}
-        for layers in range(parameters.n_layers)
-    ]  # fmt: skip
-    return ablation + transferred
-
-
-def questions(
-    tokenizer: Tokenizer, texts: Sequence[str], prompt: str, words: Sequence[str], tokens: int
-) -> list[tuple[list[list[int]], int]]:
-    """The ends of texts with a prompt and each word behind them.
-
-    A text that contains the prompt is cut at its last occurrence, and asked there.
-
-    Parameters
-    ----------
-    tokenizer, texts
-        The tokenizer, and what is asked about.
-    prompt, words
-        What is put behind a text, and what may follow it.
-    tokens
-        Of a text with all behind it, at most.
-
-    Returns
-    -------
-    list of tuple
-        For each word, token ids of every text, and how many tokens at their end are the word's.
-        What stands before the word is the same for all.
-
-    Raises
-    ------
-    ArtifactError
-        If there is no room for a text.
-    """
-    asked = tokenizer.encode(f" {prompt}").ids
-    answers = [tokenizer.encode(f" {word}").ids for word in words]
-    room = tokens - len(asked) - max(map(len, answers))
-    if room < 1:
-        raise ArtifactError(
-            f"experiments.pretraining.zero_shot: the prompt {prompt!r} and its words take all "
-            f"{tokens} tokens of a text: shorten them, or raise tokens in params.yaml"
-        )
-    before = [text.rpartition(f" {prompt} ")[0] or text for text in texts]
-    ends = [encoding.ids[-room:] for encoding in tokenizer.encode_batch(before)]
-    return [([[*ids, *asked, *own] for ids in ends], len(own)) for own in answers]
-
-
-def _padded(texts: Sequence[Sequence[int]], labels: Any, device: str) -> Batch:
-    import torch
-
-    lengths = torch.tensor([len(text) for text in texts])  # [texts]
-    ids = torch.zeros(len(texts), int(lengths.max()), dtype=torch.int64)  # [texts, tokens]
-    for row, text in enumerate(texts):
-        ids[row, : len(text)] = torch.tensor(text)
-    return Batch(ids.to(device), lengths.to(device), labels.to(device))
-
-
-def _utf8_bytes(tokenizer: Tokenizer, special: int, device: str) -> Any:
-    """UTF-8 bytes of each token, int64 [vocabulary]: a byte is one character of its name."""
-    import torch
-
-    names = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())]
-    count = [0 if i == special else len(name) for i, name in enumerate(names)]
-    return torch.tensor(count).to(device)
 
 
 def _quiet(line: str) -> None:

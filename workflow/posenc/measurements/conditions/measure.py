@@ -6,7 +6,6 @@ has an interval over categories too, and that of the model without positions is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,17 +15,16 @@ import typer
 from numpy.typing import NDArray
 
 from posenc.artifacts.command import read_section, run
-from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file, write_sealed
+from posenc.artifacts.files import read_sealed, sha256_file, write_sealed
 from posenc.artifacts.results import Interval, NotMeasured
-from posenc.artifacts.tables import read_table
 from posenc.conditions.section import Condition, dumped
 from posenc.conditions.sweeps import Extrapolation
-from posenc.config.base import Name, Section
+from posenc.config.base import Name
 from posenc.datasets.documents import read_documents
 from posenc.measurements.conditions.declaration import MEASUREMENT, Conditions
+from posenc.measurements.conditions.evaluations import Evaluations, Fields, intervals, places
 from posenc.measurements.conditions.result import (
     Adaptation,
-    Bucket,
     ByCategory,
     Category,
     DocumentsRead,
@@ -34,52 +32,35 @@ from posenc.measurements.conditions.result import (
     Evaluation,
     LayerCosine,
     LongDocuments,
-    LongEvaluation,
     Mask,
-    SweepPoint,
-    SweepPoints,
 )
+from posenc.measurements.conditions.varied import Sweep, extrapolation, swept
 from posenc.measurements.declaration import INTACT, WITHOUT
 from posenc.measurements.frame import (
     Config,
     Output,
-    Resampling,
     StudyJob,
     bootstrap,
     provenance,
     result,
 )
 from posenc.measurements.of_models import DocumentsFolder
-from posenc.metrics.bootstrap import Estimate
 from posenc.metrics.categories import CategoryMeans, differences, has_categories
 from posenc.metrics.perplexity import share_worse_than_uniform
 from posenc.metrics.recovery import (
     PairedMeans,
     adaptation,
-    by_bucket,
     is_lost,
     paired_losses,
     recovered,
-    recovered_by_bucket,
 )
-from posenc.store.losses import Losses
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 LONG = replace(MEASUREMENT, name="extrapolation", catalogue=("A5",))
 """What the file of long documents is called."""
 PERMUTATIONS = 2000
-Fields = dict[str, Interval | Adaptation | None]
-"""Parts of results that a decoder alone has, by field."""
-
-
-class Sweep(Section):
-    """One sweep: what is varied, and the unit of each condition and value."""
-
-    key: str
-    units: dict[Name, dict[str, float]]
-    """By condition: unit and value."""
 
 
 class Job(StudyJob[Conditions]):
@@ -115,7 +96,7 @@ def main(
         evaluated = Evaluations(path)
         measured: EvaluatedConditions | LongDocuments | NotMeasured
         if job.extrapolation and dataset == "long":
-            declared, measured = LONG, extrapolation(job, job.extrapolation, evaluated)
+            declared, measured = LONG, extrapolation(job.parameters, job.extrapolation, evaluated)
         else:
             categories = categories_of(documents / path.name, evaluated.documents)
             declared, measured = MEASUREMENT, conditions(job, evaluated, categories, learned)
@@ -144,62 +125,6 @@ def categories_of(path: Path, documents: list[str]) -> list[str] | None:
     assigned = [known.get(name) for name in documents]
     categories = [name for name in assigned if name is not None]
     return categories if len(categories) == len(assigned) and has_categories(assigned) else None
-
-
-class Evaluations:
-    """The evaluations of a model on one data set.
-
-    Attributes
-    ----------
-    metadata
-        What the file says of itself.
-    units
-        Table of each unit, documents in the same order.
-    documents
-        Their names.
-    """
-
-    def __init__(self, path: Path) -> None:
-        import pyarrow.compute as pc
-
-        table, self.metadata = read_table(path)
-        self.path = path
-        self._losses: dict[str, Losses] = {}
-        self.units: dict[str, pa.Table] = {
-            unit: table.filter(pc.equal(table["unit"], unit)).sort_by("document_id")
-            for unit in self.metadata["units"]
-        }
-
-    @property
-    def documents(self) -> list[str]:
-        return next(iter(self.units.values()))["document_id"].to_pylist()
-
-    def nll(self, units: list[str]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Sums of losses, [documents, units], and scored tokens, [documents].
-
-        Raises
-        ------
-        ArtifactError
-            If the units did not score the same tokens.
-        """
-        first = self.losses(units[0]).tokens  # [documents]
-        for unit in units:
-            if not np.array_equal(self.losses(unit).tokens, first):
-                raise ArtifactError(
-                    f"{self.path}: {unit} and {units[0]} scored different tokens; "
-                    f"delete the file and rerun"
-                )
-        return np.stack([self.losses(unit).nll for unit in units], axis=1), first
-
-    def losses(self, unit: str) -> Losses:
-        """Losses of a unit."""
-        if unit not in self._losses:
-            self._losses[unit] = Losses(self.units[unit])
-        return self._losses[unit]
-
-    def cosines(self, unit: str) -> NDArray[np.float64]:
-        """Sums of cosines, [documents, n_layers + 1]."""
-        return np.array(self.units[unit]["cosine"].to_pylist())
 
 
 def conditions(
@@ -293,14 +218,6 @@ def losses_of(
     }
 
 
-def intervals(estimates: Mapping[str, Estimate | None]) -> Fields:
-    """Estimates by field."""
-    return {
-        name: None if estimate is None else Interval.of(estimate)
-        for name, estimate in estimates.items()
-    }
-
-
 def by_category(
     parameters: Conditions,
     names: list[str],
@@ -357,12 +274,6 @@ def by_category(
     )
 
 
-def places(units: list[str], base: dict[str, str | None]) -> list[int | None]:
-    """Columns of the conditions that others are compared with; None for one that is missing."""
-    wanted = [base[name] or "" for name in (INTACT, WITHOUT)]
-    return [units.index(unit) if unit in units else None for unit in wanted]
-
-
 def adapted(
     condition: str, parameters: Conditions, names: list[str], means: PairedMeans
 ) -> Adaptation | None:
@@ -382,96 +293,6 @@ def adapted(
         return None
     columns = {role: names.index(name) for role, name in of.items()}
     return Adaptation.model_validate(intervals(adaptation(means, **columns)._asdict()))
-
-
-def swept(sweep: Sweep, evaluated: Evaluations, options: Resampling) -> SweepPoints:
-    """One row per condition and value."""
-    rows = []
-    values = sorted({value for units in sweep.units.values() for value in units.values()})
-    for value in values:
-        units = {
-            name: unit
-            for name, by_unit in sweep.units.items()
-            for unit, own in by_unit.items()
-            if own == value
-        }
-        # With another length, the conditions to compare with have it too.
-        base = {}
-        for name in (INTACT, WITHOUT):
-            unit = units.get(name) if sweep.key == "tokens" else name
-            base[name] = unit if unit in evaluated.units else None
-        order = list(dict.fromkeys([*units.values(), *filter(None, base.values())]))
-        cosine_tokens = evaluated.units[order[0]]["tokens"].to_numpy()
-        means = None
-        if evaluated.metadata["is_decoder"]:
-            sums, scored = evaluated.nll(order)
-            means = PairedMeans(sums, scored, **options)
-        for name, unit in units.items():
-            last = PairedMeans(evaluated.cosines(unit)[:, -1:], cosine_tokens, **options)
-            losses: Fields = {}
-            if means is not None:
-                column = order.index(unit)
-                losses = intervals(paired_losses(means, column, *places(order, base))._asdict())
-            point = {
-                "condition": name,
-                "value": value,
-                "last_cosine": Interval.of(last.of(lambda own: own, 0)),
-            }
-            rows.append(SweepPoint.model_validate({**point, **losses}))
-    return SweepPoints(key=sweep.key, rows=rows)
-
-
-def extrapolation(
-    job: Job, beyond: Extrapolation, evaluated: Evaluations
-) -> LongDocuments | NotMeasured:
-    """Loss by position in documents that are longer than the model was trained for."""
-    units = [name for name in beyond.conditions if name in evaluated.units]
-    documents = len(evaluated.units[units[0]]) if units else 0
-    if not evaluated.metadata["is_decoder"] or documents < 2:
-        reason = "no language-model head"
-        if evaluated.metadata["is_decoder"]:
-            reason = f"{documents} documents of {beyond.tokens} tokens"
-            if not units:
-                reason = f"the model reads {beyond.tokens} tokens or more as it is"
-        confidence = job.parameters.confidence
-        return NotMeasured(reason=reason, documents=documents, confidence=confidence)
-    losses = {
-        unit: np.array(evaluated.units[unit]["nll"].to_pylist(), np.float64) for unit in units
-    }  # [documents, tokens - 1] each
-    options = bootstrap(job.parameters)
-    against = losses.get(beyond.against or "")
-    has_both = {INTACT, WITHOUT} <= set(losses)
-
-    def shares(own: NDArray[np.float64]) -> list[Interval | None]:
-        """What a condition recovers of the loss without positions, by bucket."""
-        columns = (own, losses[WITHOUT], losses[INTACT])
-        buckets = recovered_by_bucket(columns, beyond.bucket, **options)
-        return [None if share is None else Interval.of(share) for share in buckets]
-
-    return LongDocuments(
-        documents=documents,
-        tokens=documents * losses[units[0]].shape[1],
-        confidence=job.parameters.confidence,
-        against=beyond.against if against is not None else None,
-        trained_tokens=evaluated.metadata["units"][units[0]]["parameters"]["reading"]["max_tokens"],
-        conditions=[
-            LongEvaluation(
-                condition=unit,
-                precision=evaluated.metadata["precision"][unit],
-                buckets=[
-                    Bucket(begin=begin + 1, to=end + 1, nll_per_token=Interval.of(estimate))
-                    for begin, end, estimate in by_bucket(own, beyond.bucket, **options)
-                ],
-                # For conditions other than the two that define the share.
-                recovered=shares(own) if has_both and unit not in (INTACT, WITHOUT) else None,
-                # On the same tokens: one interval of the difference, not two wide ones.
-                difference=None
-                if against is None
-                else Interval.of(by_bucket(own - against, beyond.bucket, **options)[-1][-1]),
-            )
-            for unit, own in losses.items()
-        ],
-    )
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from posenc.metrics.recovery import (
     recovered_by_bucket,
     recovered_perplexity,
 )
-from posenc.steps.evaluate import OUTCOMES
+from posenc.store.evaluations import OUTCOMES
 from posenc.tokens.tokenize import TABLE
 
 PARAMETERS = Conditions(

@@ -18,6 +18,7 @@ from posenc.drawing.command import read_measurements
 from posenc.measurements.frame import result
 from posenc.measurements.hard_attention import figure as figure
 from posenc.measurements.hard_attention import measure as step
+from posenc.measurements.hard_attention import queries as queries_of
 from posenc.measurements.hard_attention.declaration import HardAttention
 from posenc.metrics import hard_attention as measures
 from posenc.metrics.bootstrap import ratio_bootstrap
@@ -423,15 +424,15 @@ def test_patterns_and_states_are_those_of_the_store(tmp_path, causal):
     from posenc.metrics.patterns import attention_pattern
 
     store = write_store(tmp_path / "s", causal=causal)
-    queries = step.drawn_queries(store, 1000, generator())
+    queries = queries_of.drawn_queries(store, 1000, generator())
     # Without the lone token, and in a decoder without all first ones.
     assert len(queries.document) == 44 - (6 if causal else 1)
     shards = {n: (store.hidden_states(n), store.queries(n), store.keys(n)) for n in (0, 1)}
     for number, (document, place_) in enumerate(
-        zip(queries.document, step.places(queries), strict=True)
+        zip(queries.document, queries_of.places(queries), strict=True)
     ):
-        pattern = step.pattern(shards, 1, 1, *place_)
-        values, target = step.states(shards, 1, *place_)
+        pattern = queries_of.pattern(shards, 1, 1, *place_)
+        values, target = queries_of.states(shards, 1, *place_)
         shard, start, length = (
             store.documents[name][int(document)].as_py() for name in ("shard", "start", "length")
         )
@@ -544,7 +545,9 @@ def test_what_heads_add_is_what_the_library_adds(tmp_path, kind):
         # As the step reads them: for one query, the keys that it sees, of a shard.
         seen = 10 if family in ("gpt2", "llama") else 23
         shards = {0: (np.stack([*given, given[-1]]), None, None)}
-        read, output = step.read_values(shards, maps, pattern[:, 9, :seen], layer, 0, 9, 0, seen)
+        read, output = queries_of.read_values(
+            shards, maps, pattern[:, 9, :seen], layer, 0, 9, 0, seen
+        )
         np.testing.assert_allclose(read, values[:, :seen], rtol=0, atol=1e-9)
         np.testing.assert_allclose(output, gives[layer][9], rtol=0, atol=1e-5 * scale)
 

@@ -163,3 +163,12 @@ def test_dictionaries_say_what_they_hold():
         allowed = OPEN.get(path.relative_to(PACKAGE).as_posix(), [])
         assert len(places) == len(allowed), (path.name, places)
         assert all(place.startswith(start) for place, start in zip(places, allowed, strict=True))
+
+
+def test_no_module_is_longer_than_it_may_be():
+    """CONTRIBUTING.md, house style."""
+    (said,) = re.findall(
+        r"modules of at most (\d+) lines", (PROJECT / "CONTRIBUTING.md").read_text()
+    )
+    lengths = {path: len(path.read_text().splitlines()) for path in PACKAGE.rglob("*.py")}
+    assert lengths and {path: n for path, n in lengths.items() if n > int(said)} == {}

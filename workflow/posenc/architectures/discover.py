@@ -30,6 +30,7 @@ from posenc.architectures.architecture import (
 )
 from posenc.architectures.attention import LAYERS, NAME
 from posenc.architectures.classes import positions_of
+from posenc.architectures.comparing import FAILURES
 from posenc.architectures.float32 import in_float32
 from posenc.architectures.needs import ArchitectureError
 from posenc.architectures.observed import ONLY_OWN, UNSEEN, Call, Observed
@@ -96,16 +97,7 @@ def discover(model: nn.Module) -> Architecture:
             if isinstance(arch.position, Rotation):
                 find_turns(arch, ids)
             return arch
-    # Whatever a model of the library raises on a text of six tokens.
-    except (
-        ValueError,
-        TypeError,
-        RuntimeError,
-        AttributeError,
-        NotImplementedError,
-        KeyError,
-        IndexError,
-    ) as error:
+    except FAILURES as error:
         if isinstance(error, ArchitectureError):
             raise
         runs = _runs(model, ids, "eager")

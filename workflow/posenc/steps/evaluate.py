@@ -12,45 +12,32 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import typer
 from tqdm import tqdm
 
 from posenc.artifacts.command import read_section, run
-from posenc.artifacts.files import atomic_file, if_whole, read_json, read_sealed, sha256_json
+from posenc.artifacts.files import atomic_file, read_json, read_sealed, sha256_json
 from posenc.artifacts.precision import SAMPLE_TOKENS, Precision, loss_error, note
 from posenc.artifacts.provenance import code_digest, versions
-from posenc.artifacts.tables import read_table, write_table
+from posenc.artifacts.tables import write_table
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.learned import read as read_mask
 from posenc.conditions.section import Condition
 from posenc.config.base import Name, Section
 from posenc.models.files import CONFIG, model_digests
 from posenc.models.section import Reading
+from posenc.store.evaluations import OUTCOMES, SCHEMA, read
 from posenc.tokens.coverage import coverage_of
 from posenc.tokens.packing import packs_of
 from posenc.tokens.tokenized import Tokens
 
-SCHEMA = 1
 CHUNK_TOKENS = 16384
 """Tokens of the documents after which finished work is written down."""
-OUTCOMES = pa.schema(
-    [
-        ("unit", pa.string()),
-        ("document_id", pa.string()),
-        ("nll", pa.list_(pa.float32())),
-        ("bytes", pa.int64()),
-        ("tokens", pa.int32()),
-        ("cosine", pa.list_(pa.float64())),
-    ]
-)
-"""One row per unit and document: losses in nats, UTF-8 bytes of the scored text, tokens counted for
-the cosine, and by hidden state the sum of their cosines with the intact model."""
 
 
 class Unit(Section):
@@ -135,14 +122,6 @@ def main(
         # This one's, and what was left of other inputs or code.
         for old in partial.parent.glob(f"{model}.{source.name}.*"):
             shutil.rmtree(old)
-
-
-class Recorded(NamedTuple):
-    """What a file holds of a unit: what it is made of, its rows, what it was computed in."""
-
-    identity: Any
-    rows: pa.Table
-    precision: Precision
 
 
 class _Source:
@@ -280,20 +259,6 @@ def _precision(fast: _Sample, exact: _Sample) -> Precision:
         difference = np.abs(fast.cosine - exact.cosine) / exact.tokens  # [n_layers + 1]
         precision["cosine_difference"] = difference.tolist()
     return precision
-
-
-def read(path: Path) -> dict[str, Recorded] | None:
-    """What a file holds, by unit; None if it is absent or damaged."""
-    whole = if_whole(path, read_table)
-    if whole is None:
-        return None
-    table, metadata = whole
-    precision = metadata.get("precision", {})
-    return {
-        unit: Recorded(identity, table.filter(pc.equal(table["unit"], unit)), precision[unit])
-        for unit, identity in metadata.get("units", {}).items()
-        if unit in precision
-    }
 
 
 class _Network:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from posenc.artifacts import imports
-from posenc.artifacts.files import sha256_file
+from posenc.artifacts.files import read_sealed, sha256_file, write_sealed
 
 from .synthetic import PROJECT
 
@@ -109,3 +109,57 @@ def test_in_a_job_the_code_is_what_was_planned(monkeypatch):
 def test_a_module_that_is_not_there_is_named():
     with pytest.raises(ValueError, match=r"there is no module posenc\.steps\.absent"):
         imports.files("posenc.steps.absent")
+
+
+@pytest.fixture
+def lists(tmp_path, monkeypatch):
+    """The file of the lists, elsewhere, and a way to forget what was found."""
+
+    def forget() -> None:
+        for function in (imports._steps, imports._package_digest, imports._sha256):
+            function.cache_clear()
+
+    monkeypatch.setattr(imports, "LISTS", tmp_path / "code" / "imports.json")
+    forget()
+    yield imports.LISTS, forget
+    forget()
+
+
+def test_lists_that_were_kept_are_those_that_are_found(lists, monkeypatch):
+    path, forget = lists
+    found = imports._steps()
+    imports.keep()
+    forget()
+    monkeypatch.setattr(imports, "_graph", None)  # what is kept is not looked for
+    assert imports._steps() == found and len(found) > 90
+    # They are written once.
+    written = path.stat().st_mtime_ns
+    imports.keep()
+    assert path.stat().st_mtime_ns == written
+
+
+@pytest.mark.parametrize("name", ["metrics/__init__.py", "report/templates/page.js"])
+def test_lists_of_another_package_are_found_again(lists, monkeypatch, name):
+    path, forget = lists
+    imports.keep()
+    kept = read_sealed(path)
+    write_sealed(path, {**kept, "steps": {}})  # what would be believed
+    forget()
+    assert imports._steps() == {}
+    edited, whole = str(imports.PACKAGE / name), imports.sha256_file
+    monkeypatch.setattr(
+        imports, "sha256_file", lambda file: "edited" if str(file) == edited else whole(file)
+    )
+    forget()
+    assert len(imports._steps()) > 90
+    imports.keep()
+    assert len(read_sealed(path)["steps"]) > 90
+
+
+def test_lists_that_are_damaged_are_found_again(lists, capsys):
+    path, forget = lists
+    imports.keep()
+    path.write_bytes(path.read_bytes().replace(b'"posenc.steps.page"', b'"posenc.steps.gape"'))
+    forget()
+    assert "posenc.steps.page" in imports._steps()
+    assert "it is made again" in capsys.readouterr().err

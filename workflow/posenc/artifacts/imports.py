@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.metadata
 import os
@@ -11,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
-from posenc.artifacts.files import sha256_file
+from posenc.artifacts.files import if_whole, read_sealed, sha256_file, sha256_json, write_sealed
 
 if TYPE_CHECKING:
     import grimp
@@ -34,6 +35,8 @@ _HAS_RESULTS = re.compile(r"\bquantities\(\s*__package__")
 
 RUNNER = ROOT / "workflow" / "job.py"
 """Runs every step; the settings that a step computes with are there."""
+LISTS = ROOT / ".cache" / "code" / "imports.json"
+"""What each step is made of, with the digest of the package that it was found in."""
 
 
 class Code(TypedDict):
@@ -127,7 +130,6 @@ def _discovered_by(module: str) -> set[str]:
     return modules
 
 
-@functools.cache
 def files(module: str) -> list[str]:
     """Files of a module and of everything of this package that it imports.
 
@@ -147,6 +149,11 @@ def files(module: str) -> list[str]:
     ValueError
         If there is no such module.
     """
+    return _steps()[module][0] if module in _steps() else _files(module)
+
+
+@functools.cache
+def _files(module: str) -> list[str]:
     paths: set[Path] = {RUNNER}
     todo = {_path(name) for name in _upstream(module) if name.split(".")[0] == "posenc"}
     while todo:
@@ -163,6 +170,10 @@ def _from_root(path: Path) -> str:
 
 def packages(module: str) -> list[str]:
     """Installed packages that a module, and what it imports, computes with."""
+    return _steps()[module][1] if module in _steps() else _packages(module)
+
+
+def _packages(module: str) -> list[str]:
     outside = {name for name in _upstream(module) if name.split(".")[0] != "posenc"}
     outside -= {*sys.stdlib_module_names, *TOOLS}
     return sorted(DISTRIBUTIONS.get(name, name) for name in outside)
@@ -190,14 +201,54 @@ def metadata(package: str) -> Path | None:
     return None if folder is None else Path(folder) / "METADATA"
 
 
-@functools.cache
 def commands() -> list[str]:
     """Modules of the package that rules run, sorted: those that end with ``run(main)``."""
-    return sorted(
-        name
-        for name in _graph().modules
-        if name.split(".")[0] == "posenc" and _ENDS_AS_COMMAND.search(_text(_path(name)))
-    )
+    return sorted(_steps())
+
+
+@functools.cache
+def _steps() -> dict[str, tuple[list[str], list[str]]]:
+    """Files and packages of each command.
+
+    To find them takes a third of a second of each call of a front end, so they are kept until a
+    byte of the package is another.
+    """
+    kept = if_whole(LISTS, read_sealed)
+    if kept is None or kept["package"] != _package_digest():
+        own = (name for name in _graph().modules if name.split(".")[0] == "posenc")
+        steps = sorted(name for name in own if _ENDS_AS_COMMAND.search(_text(_path(name))))
+        return {step: (_files(step), _packages(step)) for step in steps}
+    names = kept["names"]
+    return {
+        module: ([names[place] for place in files], [names[place] for place in packages])
+        for module, (files, packages) in kept["steps"].items()
+    }
+
+
+def keep() -> None:
+    """Write down what each step is made of, for the next call."""
+    kept = if_whole(LISTS, read_sealed)
+    if kept is not None and kept["package"] == _package_digest():
+        return
+    places: dict[str, int] = {}
+    steps = {
+        module: [[places.setdefault(name, len(places)) for name in names] for names in lists]
+        for module, lists in _steps().items()
+    }
+    with contextlib.suppress(OSError):  # they are found again
+        LISTS.parent.mkdir(parents=True, exist_ok=True)
+        write_sealed(LISTS, {"package": _package_digest(), "names": list(places), "steps": steps})
+
+
+@functools.cache
+def _package_digest() -> str:
+    """Of all that decides what a step is made of: the package, and what reads it."""
+    read = {
+        _from_root(path): _sha256(_from_root(path))
+        for path in sorted(PACKAGE.rglob("*"))
+        if path.is_file() and path.suffix != ".pyc" and not path.name.startswith(".")
+    }
+    return sha256_json([read, _version("grimp"), list(sys.version_info[:2])])
 
 
 def described(module: str) -> Code:

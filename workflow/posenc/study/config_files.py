@@ -27,6 +27,7 @@ def materialize(params: Params) -> None:
         # A hidden file is another process's, which is writing just now.
         if path.is_file() and path not in written and not path.name.startswith("."):
             path.unlink()
+    imports.keep()
     link_packages(params)
 
 

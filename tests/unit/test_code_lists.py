@@ -163,3 +163,11 @@ def test_lists_that_are_damaged_are_found_again(lists, capsys):
     forget()
     assert "posenc.steps.page" in imports._steps()
     assert "it is made again" in capsys.readouterr().err
+
+
+def test_lists_are_not_kept_of_a_package_that_is_edited_meanwhile(lists, monkeypatch):
+    path, _ = lists
+    imports._steps()
+    monkeypatch.setattr(imports, "sha256_file", lambda file: "edited")
+    imports.keep()
+    assert not path.exists()

@@ -213,8 +213,8 @@ def _steps() -> dict[str, tuple[list[str], list[str]]]:
     To find them takes a third of a second of each call of a front end, so they are kept until a
     byte of the package is another.
     """
-    kept = if_whole(LISTS, read_sealed)
-    if kept is None or kept["package"] != _package_digest():
+    kept, package = if_whole(LISTS, read_sealed), _package_digest()
+    if kept is None or kept["package"] != package:
         own = (name for name in _graph().modules if name.split(".")[0] == "posenc")
         steps = sorted(name for name in own if _ENDS_AS_COMMAND.search(_text(_path(name))))
         return {step: (_files(step), _packages(step)) for step in steps}
@@ -227,17 +227,21 @@ def _steps() -> dict[str, tuple[list[str], list[str]]]:
 
 def keep() -> None:
     """Write down what each step is made of, for the next call."""
+    lists, package = _steps(), _package_digest()
     kept = if_whole(LISTS, read_sealed)
-    if kept is not None and kept["package"] == _package_digest():
+    if kept is not None and kept["package"] == package:
         return
+    _sha256.cache_clear()
+    if _package_digest.__wrapped__() != package:
+        return  # it was edited while its imports were read
     places: dict[str, int] = {}
     steps = {
-        module: [[places.setdefault(name, len(places)) for name in names] for names in lists]
-        for module, lists in _steps().items()
+        module: [[places.setdefault(name, len(places)) for name in names] for names in both]
+        for module, both in lists.items()
     }
     with contextlib.suppress(OSError):  # they are found again
         LISTS.parent.mkdir(parents=True, exist_ok=True)
-        write_sealed(LISTS, {"package": _package_digest(), "names": list(places), "steps": steps})
+        write_sealed(LISTS, {"package": package, "names": list(places), "steps": steps})
 
 
 @functools.cache

@@ -214,7 +214,7 @@ def _steps() -> dict[str, tuple[list[str], list[str]]]:
     byte of the package is another.
     """
     kept, package = if_whole(LISTS, read_sealed), _package_digest()
-    if kept is None or kept["package"] != package:
+    if kept is None or kept.get("package") != package:
         own = (name for name in _graph().modules if name.split(".")[0] == "posenc")
         steps = sorted(name for name in own if _ENDS_AS_COMMAND.search(_text(_path(name))))
         return {step: (_files(step), _packages(step)) for step in steps}
@@ -229,7 +229,7 @@ def keep() -> None:
     """Write down what each step is made of, for the next call."""
     lists, package = _steps(), _package_digest()
     kept = if_whole(LISTS, read_sealed)
-    if kept is not None and kept["package"] == package:
+    if kept is not None and kept.get("package") == package:
         return
     _sha256.cache_clear()
     if _package_digest.__wrapped__() != package:

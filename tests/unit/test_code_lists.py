@@ -116,7 +116,7 @@ def lists(tmp_path, monkeypatch):
     """The file of the lists, elsewhere, and a way to forget what was found."""
 
     def forget() -> None:
-        for function in (imports._steps, imports._package_digest, imports._sha256):
+        for function in (imports._kept, imports._steps, imports._package_digest, imports._sha256):
             function.cache_clear()
 
     monkeypatch.setattr(imports, "LISTS", tmp_path / "code" / "imports.json")

@@ -144,7 +144,7 @@ def test_the_active_study_is_not_removed(project):
         ("rotary_seeds", r"studies/rotary_seeds\.yaml cannot go, .*names 'rotary_seeds', which is"),
         (
             "rotary_gemma",
-            r"rotary_gemma_controls\.models names 'gemma3_270m', which is not",
+            r"rotary_gemma_controls\.models names 'gemma3_270m', which is not defined",
         ),
     ],
 )

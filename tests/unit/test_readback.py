@@ -25,11 +25,7 @@ from posenc.measurements.readback.declaration import Readback
 from posenc.metrics import readback as module
 from posenc.metrics.equal_sums import count_mistaken, failure_bound
 from posenc.metrics.normalised_sums import NormalisedSums
-from posenc.metrics.readback import (
-    Sums,
-    nearest_rows,
-    noise_curve,
-)
+from posenc.metrics.readback import Sums, nearest_rows, noise_curve
 from posenc.metrics.subspaces import compare_angles, principal_directions
 from posenc.models.section import Reading
 

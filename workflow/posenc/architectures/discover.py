@@ -121,7 +121,7 @@ def _runs(model: nn.Module, ids: Tensor, name: str) -> bool:
     try:
         with torch.inference_mode(), in_float32(model):
             model(ids, **quiet(model))
-    except Exception:  # as above
+    except Exception:  # whatever a model of the library raises
         return False
     finally:
         model.config._attn_implementation = former

@@ -12,7 +12,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
-from posenc.artifacts.files import if_whole, read_sealed, sha256_file, sha256_json, write_sealed
+from posenc.artifacts.files import (
+    JsonObject,
+    if_whole,
+    read_sealed,
+    sha256_file,
+    sha256_json,
+    write_sealed,
+)
 
 if TYPE_CHECKING:
     import grimp
@@ -207,14 +214,20 @@ def commands() -> list[str]:
 
 
 @functools.cache
+def _kept() -> JsonObject | None:
+    """What was kept, if it is of the package as it is."""
+    kept, package = if_whole(LISTS, read_sealed), _package_digest()
+    return kept if kept is not None and kept.get("package") == package else None
+
+
+@functools.cache
 def _steps() -> dict[str, tuple[list[str], list[str]]]:
     """Files and packages of each command.
 
     To find them takes a third of a second of each call of a front end, so they are kept until a
     byte of the package is another.
     """
-    kept, package = if_whole(LISTS, read_sealed), _package_digest()
-    if kept is None or kept.get("package") != package:
+    if (kept := _kept()) is None:
         own = (name for name in _graph().modules if name.split(".")[0] == "posenc")
         steps = sorted(name for name in own if _ENDS_AS_COMMAND.search(_text(_path(name))))
         return {step: (_files(step), _packages(step)) for step in steps}
@@ -227,12 +240,12 @@ def _steps() -> dict[str, tuple[list[str], list[str]]]:
 
 def keep() -> None:
     """Write down what each step is made of, for the next call."""
-    lists, package = _steps(), _package_digest()
-    kept = if_whole(LISTS, read_sealed)
-    if kept is not None and kept.get("package") == package:
+    if _kept() is not None:
         return
-    _sha256.cache_clear()
-    if _package_digest.__wrapped__() != package:
+    lists, package = _steps(), _package_digest()
+    for read in (_package_digest, _sha256):
+        read.cache_clear()
+    if _package_digest() != package:
         return  # it was edited while its imports were read
     places: dict[str, int] = {}
     steps = {

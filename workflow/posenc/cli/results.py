@@ -167,14 +167,13 @@ def dvc(
 ) -> None:
     """Write dvc.yaml: a stage for each phase of the workflow."""
     from posenc.artifacts.files import write_text
-    from posenc.study.phases import dvc_yaml
+    from posenc.study.phases import PIPELINE, dvc_yaml, is_pipeline_ours
 
-    path = Path("dvc.yaml")
     if verify:
-        if not path.exists() or path.read_text(encoding="utf-8") != dvc_yaml():
-            stop(f"{path} is out of date: run `posenc dvc`")
+        if not is_pipeline_ours():
+            stop(f"{PIPELINE} is out of date: run `posenc dvc`")
         return
-    write_text(path, dvc_yaml())
+    write_text(PIPELINE, dvc_yaml())
 
 
 @app.command()

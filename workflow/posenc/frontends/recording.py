@@ -10,10 +10,9 @@ from subprocess import CompletedProcess
 from posenc.artifacts.files import JsonObject, atomic_file
 from posenc.study.config_files import is_edited
 from posenc.study.params import Params, ParamsError, load
-from posenc.study.phases import PHASES, dvc_yaml
+from posenc.study.phases import PHASES, PIPELINE, is_pipeline_ours
 
 LOCK = Path("dvc.lock")
-PIPELINE = Path("dvc.yaml")
 
 
 class RecordError(RuntimeError):
@@ -84,8 +83,7 @@ def _targets(study: str, has_documents: bool) -> list[str]:
 
     DVC reads and writes its whole lock file for each target.
     """
-    is_ours = PIPELINE.is_file() and PIPELINE.read_bytes() == dvc_yaml().encode()
-    if is_ours and has_documents:
+    if has_documents and is_pipeline_ours():
         return [str(PIPELINE)]
     documents = () if has_documents else ("paper",)
     return [f"{stage}@{study}" for stage in ("check", *PHASES) if stage not in documents]

@@ -13,8 +13,6 @@ from posenc.artifacts.precision import Precision
 from posenc.artifacts.tables import read_table
 
 SCHEMA = 1
-
-
 OUTCOMES = pa.schema(
     [
         ("unit", pa.string()),

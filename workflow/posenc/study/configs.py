@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from posenc.artifacts import imports
-from posenc.artifacts.files import (
-    sha256_file,
-)
+from posenc.artifacts.files import sha256_file
 from posenc.datasets.section import Evaluation
 from posenc.experiments.declaration import CORPORA, LABELLED, Trials
 from posenc.measurements.declaration import DATASETS, MASKS, MATRICES, TOKENIZER, TOKENS, WEIGHTS

@@ -166,6 +166,14 @@ def makes(phase: str, path: Path, study: str) -> bool:
     return any(path.is_relative_to(place.format(study=study)) for place in places)
 
 
+PIPELINE = Path("dvc.yaml")
+
+
+def is_pipeline_ours() -> bool:
+    """Whether ``dvc.yaml`` holds the stages of the phases and nothing else."""
+    return PIPELINE.is_file() and PIPELINE.read_bytes() == dvc_yaml().encode()
+
+
 def dvc_yaml() -> str:
     """DVC's stages, one for each phase, with the same names for every study."""
     head = """\

@@ -45,6 +45,7 @@ class Batch:
 
 
 def padded(texts: Sequence[Sequence[int]], labels: Any, device: str) -> Batch:
+    """Texts as ids, with a label each, as a batch on a device."""
     import torch
 
     lengths = torch.tensor([len(text) for text in texts])  # [texts]

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from posenc.artifacts.numbers import Entry, Number, Quantities
 from posenc.artifacts.printing import Printed, number
 from posenc.drawing.exhibit import Exhibit
-
-if TYPE_CHECKING:
-    pass
 
 BITS = tuple(f"none.{kind}.bits_per_byte" for kind in ("bpe", "unigram", "whitespace", "character"))
 SPOKEN = {"reviews": BITS, "japanese": (*BITS, "NFKC.bpe.change")}

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from posenc.artifacts.printing import By, Fields, Printed, quantities
-
-if TYPE_CHECKING:
-    pass
 
 ANSWERING = (
     "intact", "zero", "zero_closed", "placebo_heads", "zero_fitted", "intact_fitted", "fitted",

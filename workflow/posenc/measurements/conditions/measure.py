@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -54,9 +54,6 @@ from posenc.metrics.recovery import (
     paired_losses,
     recovered,
 )
-
-if TYPE_CHECKING:
-    pass
 
 LONG = replace(MEASUREMENT, name="extrapolation", catalogue=("A5",))
 """What the file of long documents is called."""

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from posenc.artifacts.printing import By, Fields, Printed, quantities
 from posenc.drawing.exhibit import Exhibit
-
-if TYPE_CHECKING:
-    pass
 
 LANGUAGES = {"english": "English", "japanese": "Japanese"}
 PRINTED: Fields = {

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from posenc.artifacts.printing import By, Fields, Printed, quantities
 from posenc.drawing.exhibit import PAPER, Exhibit
-
-if TYPE_CHECKING:
-    pass
 
 UNDER = (
     "intact", "zero", "zero_alibi", "zero_slope", "zero_closed", "placebo_heads", "placebo_layers",

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from posenc.artifacts.printing import Fields, Printed, quantities
-
-if TYPE_CHECKING:
-    pass
 
 VECTORS = {
     "position_embeddings": "of position embeddings",

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from posenc.artifacts.printing import Fields, Printed, quantities
 from posenc.drawing.exhibit import Exhibit
-
-if TYPE_CHECKING:
-    pass
 
 PRINTED: Fields = {
     "documents": Printed(),

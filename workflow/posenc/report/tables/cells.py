@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
-from posenc.artifacts.numbers import Number
+from posenc.artifacts.numbers import Entry, Number
 from posenc.config import labels
 from posenc.report import characters
 from posenc.report.quantities import decimals_of, written
@@ -29,6 +29,11 @@ def escape(text: str) -> str:
 def display(name: str) -> str:
     """A name of params.yaml as LaTeX prints what is shown of it."""
     return escape(labels.display(name))
+
+
+def number_of(entry: Entry | str | None) -> Number | None:
+    """An entry that is a number; None for one that is not."""
+    return entry if isinstance(entry, Number) else None
 
 
 def number(entry: Number, decimals: int | None = None) -> str:

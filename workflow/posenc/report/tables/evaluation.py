@@ -21,6 +21,7 @@ from posenc.report.tables.cells import (
     escape,
     intervals,
     number,
+    number_of,
     shared_decimals,
 )
 
@@ -73,10 +74,6 @@ def lacking(results: Results) -> str:
     """Why there is no decoder to speak of."""
     reasons = [run["reason"] for run in headline(results) if run["reason"]]
     return escape("; ".join(dict.fromkeys(reasons)) or "no decoder in this study")
-
-
-def number_of(entry: Entry | None) -> Number | None:
-    return entry if isinstance(entry, Number) else None
 
 
 def _columns(

@@ -10,7 +10,13 @@ from posenc.measurements.lags.quantities import compared
 from posenc.report import quantities as keys
 from posenc.report.readers import numbers_of
 from posenc.report.records import Results
-from posenc.report.tables.cells import column, display, escape, intervals
+from posenc.report.tables.cells import (
+    column,
+    display,
+    escape,
+    intervals,
+    number_of,
+)
 
 TEMPLATE = "columns"
 """All are laid out by one template, from heads, formats and rows."""
@@ -61,7 +67,7 @@ class Columns:
         with_interval: bool = False,
     ) -> None:
         """A column of numbers, or of text in their place; where wanted, one of their intervals."""
-        numbers = [entry if isinstance(entry, Number) else None for entry in entries]
+        numbers = [number_of(entry) for entry in entries]
         cells, form = column(numbers, decimals)
         cells = [
             f"{{{entry}}}" if isinstance(entry, str) else cell

@@ -12,7 +12,14 @@ from posenc.report import quantities as keys
 from posenc.report.collection import collect
 from posenc.report.readers import numbers_of
 from posenc.report.records import Results
-from posenc.report.tables.cells import column, display, escape, intervals, shared_decimals
+from posenc.report.tables.cells import (
+    column,
+    display,
+    escape,
+    intervals,
+    number_of,
+    shared_decimals,
+)
 from posenc.tokens.coverage import Coverage
 
 
@@ -127,7 +134,7 @@ def _cut(results: Results) -> Iterator[str]:
 def _numbers(run: Mapping[str, Any]) -> dict[str, Number | None]:
     """The numbers of a run, None where there is none."""
     entries = numbers_of(run).items()
-    return {key: entry if isinstance(entry, Number) else None for key, entry in entries}
+    return {key: number_of(entry) for key, entry in entries}
 
 
 def similarity_table(results: Results) -> RunTable:

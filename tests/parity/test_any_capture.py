@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from posenc.architectures.table import VERIFICATION
+from posenc.artifacts.activations import ActivationStore
 from posenc.artifacts.files import CHECKSUMS, ArtifactError, write_checksums, write_json
 from posenc.capture.evaluation import evaluate
 from posenc.capture.verified import verified
 from posenc.conditions.section import Condition
 from posenc.models.load import load
-from posenc.store.activations import ActivationStore
 from tests.parity.any_models import tiny
 from tests.parity.test_any_model import library
 from tests.parity.test_capture import spans

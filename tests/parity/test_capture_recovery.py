@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import posenc.steps.capture as step
+from posenc.artifacts.activations import INDEX, LOSSES, ActivationStore, shard_name
 from posenc.artifacts.files import (
     CHECKSUMS,
     ArtifactError,
@@ -12,7 +13,6 @@ from posenc.artifacts.files import (
     write_checksums,
 )
 from posenc.capture import runs
-from posenc.store.activations import INDEX, LOSSES, ActivationStore, shard_name
 from tests.parity.capture_project import (
     INTACT,
     SHARDS,

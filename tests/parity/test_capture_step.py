@@ -12,13 +12,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from posenc.artifacts.activations import INDEX, LOSSES, ActivationStore, shard_name
 from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file
 from posenc.capture import runs
 from posenc.capture.capture import forward
 from posenc.conditions.section import Condition
 from posenc.models import rates
 from posenc.models.load import load
-from posenc.store.activations import INDEX, LOSSES, ActivationStore, shard_name
 from tests.parity.capture_project import (
     INTACT,
     SHARDS,

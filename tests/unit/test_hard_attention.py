@@ -12,6 +12,7 @@ from hypothesis.extra.numpy import arrays
 from safetensors.numpy import save_file
 from scipy.special import softmax
 
+from posenc.artifacts.activations import INDEX, SCHEMA, ActivationStore, shard_name
 from posenc.artifacts.files import ArtifactError, sha256_file, write_json
 from posenc.artifacts.tables import write_table
 from posenc.drawing.command import read_measurements
@@ -32,7 +33,6 @@ from posenc.metrics.hard_attention_means import (
 )
 from posenc.models.files import model_digests
 from posenc.models.values import ValueWeights
-from posenc.store.activations import INDEX, SCHEMA, ActivationStore, shard_name
 
 from . import synthetic
 from .damage import call

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 from scipy.special import softmax
 
+from posenc.artifacts.activations import INDEX, SCHEMA, ActivationStore, shard_name
 from posenc.artifacts.files import ArtifactError, sha256_file, write_json
 from posenc.artifacts.tables import write_table
 from posenc.drawing.command import read_measurements
@@ -20,7 +21,6 @@ from posenc.measurements.heads import measure as step
 from posenc.measurements.heads.declaration import Heads
 from posenc.metrics import heads as measures
 from posenc.metrics.patterns import attention_pattern
-from posenc.store.activations import INDEX, SCHEMA, ActivationStore, shard_name
 
 from . import synthetic
 from .damage import call

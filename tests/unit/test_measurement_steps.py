@@ -11,6 +11,14 @@ import pytest
 from safetensors.numpy import save_file
 from scipy.spatial import distance
 
+from posenc.artifacts.activations import (
+    INDEX,
+    LOSSES,
+    SCHEMA,
+    ActivationStore,
+    check_pair,
+    shard_name,
+)
 from posenc.artifacts.files import (
     ArtifactError,
     DamagedError,
@@ -24,7 +32,6 @@ from posenc.measurements.perplexity import measure as perplexity
 from posenc.measurements.perplexity.declaration import Perplexity
 from posenc.measurements.similarity import measure as similarity
 from posenc.measurements.similarity.declaration import Similarity
-from posenc.store.activations import INDEX, LOSSES, SCHEMA, ActivationStore, check_pair, shard_name
 
 from .damage import call, flip, found_and_marked
 from .runs import result_of

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 from sklearn.model_selection import GroupKFold
 
+from posenc.artifacts.activations import INDEX, SCHEMA, ActivationStore, shard_name
 from posenc.artifacts.files import (
     CHECKSUMS,
     ArtifactError,
@@ -25,6 +26,7 @@ from posenc.artifacts.files import (
     write_sealed,
 )
 from posenc.artifacts.tables import write_table
+from posenc.datasets.tokenized import Tokens
 from posenc.drawing import common
 from posenc.figures import position_probes
 from posenc.measurements.probes import measure as probes
@@ -34,8 +36,6 @@ from posenc.metrics import probes as measures
 from posenc.metrics.probes import order_errors, position_errors, token_pairs
 from posenc.models.files import CONFIG
 from posenc.models.references import WEIGHTS
-from posenc.store.activations import INDEX, SCHEMA, ActivationStore, shard_name
-from posenc.tokens.tokenized import Tokens
 
 from . import synthetic
 from .test_figures import check_texts, texts

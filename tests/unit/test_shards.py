@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from posenc.store.activations import SCHEMA, map_shard
-from posenc.store.shards import ShardFile
+from posenc.artifacts.activations import SCHEMA, map_shard
+from posenc.artifacts.shards import ShardFile
 
 SHAPES = {
     "keys": ("float32", (2, 3, 11, 4)),

@@ -14,6 +14,7 @@ from safetensors.numpy import save_file
 from scipy import signal
 from scipy.special import softmax
 
+from posenc.artifacts.activations import INDEX, SCHEMA, ActivationStore, shard_name
 from posenc.artifacts.files import ArtifactError, sha256_file, write_json
 from posenc.artifacts.tables import write_table
 from posenc.drawing.command import read_measurements
@@ -23,7 +24,6 @@ from posenc.measurements.spectra import measure as step
 from posenc.measurements.spectra.declaration import Spectra
 from posenc.metrics import spectra as maths
 from posenc.metrics.patterns import attention_pattern, uniform_pattern
-from posenc.store.activations import INDEX, SCHEMA, ActivationStore, shard_name
 
 from . import synthetic
 from .runs import result_of

@@ -18,15 +18,15 @@ from torch import Tensor, nn
 
 from posenc.architectures import attention
 from posenc.architectures.architecture import quiet
+from posenc.artifacts.activations import Sizes
 from posenc.artifacts.files import ArtifactError
 from posenc.capture.losses import losses_of
 from posenc.capture.masked_attention import of_documents
 from posenc.capture.parts import ConditionError, architecture, blocks, is_decoder
 from posenc.capture.rows import check_ids, output_of
 from posenc.capture.section import Activations
+from posenc.datasets.packing import Pack, positions_of
 from posenc.models.devices import wait_for
-from posenc.store.activations import Sizes
-from posenc.tokens.packing import Pack, positions_of
 
 _TORCH_DTYPES = {"float16": torch.float16, "float32": torch.float32}
 

@@ -15,6 +15,17 @@ from typing import cast
 
 import numpy as np
 
+from posenc.artifacts.activations import (
+    INDEX,
+    LOSSES,
+    SCHEMA,
+    ActivationStore,
+    Identity,
+    Metadata,
+    OfModel,
+    StoredFile,
+    shard_name,
+)
 from posenc.artifacts.files import (
     ArtifactError,
     DamagedError,
@@ -26,25 +37,14 @@ from posenc.artifacts.files import (
     write_sealed,
 )
 from posenc.artifacts.provenance import code_digest, versions
+from posenc.artifacts.shards import ShardFile
 from posenc.artifacts.tables import read_table, write_table
 from posenc.capture.section import Activations
 from posenc.conditions.section import Condition
 from posenc.config.base import Name, Section
+from posenc.datasets.tokenized import Tokens
 from posenc.models.files import model_digests
 from posenc.models.section import Reading
-from posenc.store.activations import (
-    INDEX,
-    LOSSES,
-    SCHEMA,
-    ActivationStore,
-    Identity,
-    Metadata,
-    OfModel,
-    StoredFile,
-    shard_name,
-)
-from posenc.store.shards import ShardFile
-from posenc.tokens.tokenized import Tokens
 
 
 class Job(Section):
@@ -200,7 +200,7 @@ def write_shard(
     number
         Of the shard.
     tensors
-        Types and shapes of its tensors, see :class:`posenc.store.shards.ShardFile`.
+        Types and shapes of its tensors, see :class:`posenc.artifacts.shards.ShardFile`.
     fill
         Writes them, and returns the losses of each document, none for an encoder.
     of_model

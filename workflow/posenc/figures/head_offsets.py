@@ -14,7 +14,6 @@ from matplotlib.patches import Patch
 from posenc.drawing import common, evaluated
 from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
-from posenc.measurements.relative_attention.figure import label_layers, label_offsets
 
 ZERO = "zero"
 NAMES = ("previous token", "next token", "self", "first token", "special token", "near", "broad")
@@ -107,9 +106,9 @@ def _masses(axes: Axes, measurement: dict) -> AxesImage:
         norm=LogNorm(LEAST, 1, clip=True),
         extent=(offsets[0] - 0.5, offsets[-1] + 0.5, len(mass) - 0.5, -0.5),
     )  # fmt: skip
-    label_layers(axes, measurement["n_layers"], measurement["n_heads"])
+    common.label_layers(axes, measurement["n_layers"], measurement["n_heads"])
     axes.set_yticks([])
-    label_offsets(axes, offsets, measurement["is_causal"])
+    common.label_offsets(axes, offsets, measurement["is_causal"])
     model, dataset, condition = map(common.display, common.run_of(measurement))
     first = measurement["run"]["condition"] == common.INTACT
     axes.set_title(f"{model}\n{dataset}" if first else f"\n{condition}", loc="left")
@@ -124,7 +123,7 @@ def _types(axes: Axes, measurement: dict, colours: dict[str, str]) -> None:
         cmap=ListedColormap(list(colours.values())), vmin=-0.5, vmax=len(names) - 0.5,
         extent=(0, 1, len(kinds) - 0.5, -0.5),
     )  # fmt: skip
-    label_layers(axes, measurement["n_layers"], measurement["n_heads"])
+    common.label_layers(axes, measurement["n_layers"], measurement["n_heads"])
     axes.set_xticks([])
 
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from posenc.architectures.needs import NotKnown
 from posenc.architectures.table import VERIFICATION
+from posenc.artifacts.activations import INDEX, ActivationStore, check_pair
 from posenc.artifacts.command import read_section
 from posenc.artifacts.files import (
     ArtifactError,
@@ -28,7 +29,6 @@ from posenc.artifacts.provenance import Inputs, Provenance, code_digest, version
 from posenc.artifacts.results import NotMeasured, Result
 from posenc.config.base import Name, Section
 from posenc.measurements.declaration import Measurement
-from posenc.store.activations import INDEX, ActivationStore, check_pair
 
 P = TypeVar("P", bound=BaseModel)
 Run: TypeAlias = Mapping[str, Any]

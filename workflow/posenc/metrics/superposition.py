@@ -6,14 +6,26 @@ f(w a + (1 - w) b) = w f(a) + (1 - w) f(b) exactly.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from posenc.metrics.bootstrap import Estimate
+
+
+class Weighted(Protocol):
+    """What was measured at a mixing weight."""
+
+    @property
+    def weight(self) -> float: ...
+
+
+W = TypeVar("W", bound=Weighted)
+HALF = 0.5
+"""Mixing weight that documents report."""
 
 
 class Recall(NamedTuple):
@@ -247,3 +259,8 @@ def proportion(hits: NDArray[np.bool_], confidence: float) -> Estimate:
     low = float(betaincinv(k, n - k + 1, tail)) if k else 0.0
     high = float(betaincinv(k + 1, n - k, 1 - tail)) if k < n else 1.0
     return Estimate(k / n, low, high)
+
+
+def at_half(entries: Sequence[W]) -> W:
+    """The entry of equal weights; the last where there is none."""
+    return next((entry for entry in entries if entry.weight == HALF), entries[-1])

@@ -17,15 +17,15 @@ import numpy as np
 import typer
 from tqdm import tqdm
 
+from posenc.artifacts.activations import OfModel, Sizes
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import ArtifactError, write_json
 from posenc.artifacts.precision import SAMPLE_TOKENS, Precision, StatesError
+from posenc.artifacts.shards import ShardFile
 from posenc.capture.runs import Job, Run, is_finished, runs_of, write_shard
 from posenc.capture.section import Activations
+from posenc.datasets.packing import packs_of
 from posenc.models.devices import tokens_at_once, wait_for
-from posenc.store.activations import OfModel, Sizes
-from posenc.store.shards import ShardFile
-from posenc.tokens.packing import packs_of
 
 if TYPE_CHECKING:
     from posenc.capture.capture import Shape

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from posenc.artifacts.numbers import FLOAT64, Facts, Number
 from posenc.artifacts.printing import Printed, number, quantities
-from posenc.measurements.embedding_sums.quantities import at_half
+from posenc.metrics.superposition import at_half
 
 if TYPE_CHECKING:
     from posenc.experiments.superposition.result import Superposition

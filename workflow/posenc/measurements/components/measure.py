@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
+from posenc.artifacts.activations import ActivationStore
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
 from posenc.artifacts.results import Interval, Spread
+from posenc.artifacts.samples import KeptTokens, gather, layer_name
 from posenc.measurements.components import result
 from posenc.measurements.components.declaration import MEASUREMENT, Components
 from posenc.measurements.frame import command, naming
@@ -37,8 +39,6 @@ from posenc.metrics.independent import (
 from posenc.metrics.moments import correlation_of_moments
 from posenc.metrics.null_tables import spread
 from posenc.metrics.sampling import sampled
-from posenc.store.activations import ActivationStore
-from posenc.store.samples import KeptTokens, gather, layer_name
 
 FOLDS = 5
 """Folds of documents for canonical correlations."""

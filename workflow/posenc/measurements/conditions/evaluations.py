@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posenc.artifacts.files import ArtifactError
+from posenc.artifacts.losses import Losses
 from posenc.artifacts.results import Interval
 from posenc.artifacts.tables import read_table
 from posenc.measurements.conditions.result import Adaptation
 from posenc.measurements.declaration import INTACT, WITHOUT
 from posenc.metrics.bootstrap import Estimate
-from posenc.store.losses import Losses
 
 if TYPE_CHECKING:
     import pyarrow as pa

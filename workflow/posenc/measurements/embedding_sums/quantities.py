@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 from posenc.artifacts.numbers import Facts
 from posenc.artifacts.printing import Fields, Printed, number, quantities
+from posenc.metrics.superposition import at_half
 
 if TYPE_CHECKING:
     from posenc.measurements.embedding_sums.result import Recall, Recalls, Width
 
 
-class Weighted(Protocol):
-    """What was measured at a mixing weight."""
-
-    @property
-    def weight(self) -> float: ...
-
-
-W = TypeVar("W", bound=Weighted)
-HALF = 0.5
-"""Mixing weight that documents report."""
 DERIVED = ("both", "both_centred", "gaussian", "inner_product", "needed")
 PRINTED: Fields = {"pairs": Printed(), "rows": Printed()}
-
-
-def at_half(entries: Sequence[W]) -> W:
-    """The entry of equal weights; the last where there is none."""
-    return next((entry for entry in entries if entry.weight == HALF), entries[-1])
 
 
 def at_half_in_own_width(result: Recalls) -> Facts:

@@ -23,6 +23,7 @@ from __future__ import annotations
 import numpy as np
 from tqdm import tqdm
 
+from posenc.artifacts.activations import ActivationStore
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import ArtifactError
 from posenc.artifacts.results import Interval, NotMeasured, Result
@@ -68,7 +69,6 @@ from posenc.models.discovered import Discovered, tensors_of
 from posenc.models.files import model_digests
 from posenc.models.section import Reading
 from posenc.models.values import ValueMaps, ValueWeights
-from posenc.store.activations import ActivationStore
 
 
 class RunsJob(Job[HardAttention]):

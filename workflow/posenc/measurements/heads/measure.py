@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from posenc.artifacts.activations import ActivationStore, Metadata
 from posenc.artifacts.command import run
 from posenc.artifacts.results import Interval, NotMeasured
 from posenc.measurements.frame import command, naming, not_run
@@ -30,7 +31,6 @@ from posenc.metrics.heads import (
     uniform_by_offset,
 )
 from posenc.metrics.patterns import attention_pattern
-from posenc.store.activations import ActivationStore, Metadata
 
 STRONGEST = ("previous", "self", "next", "first")
 """Places of which the head with the most mass is named."""

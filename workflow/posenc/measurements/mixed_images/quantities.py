@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from posenc.artifacts.numbers import Facts, Number
 from posenc.artifacts.printing import Printed, number, quantities
 from posenc.drawing.exhibit import Exhibit
-from posenc.measurements.embedding_sums.quantities import at_half
+from posenc.metrics.superposition import at_half
 
 if TYPE_CHECKING:
     from posenc.measurements.mixed_images.result import MixedPhotographs

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from posenc.artifacts.activations import LOSSES, ActivationStore
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
+from posenc.artifacts.losses import Losses
 from posenc.artifacts.results import Interval, NotMeasured
 from posenc.measurements.frame import bootstrap, command, not_run
 from posenc.measurements.perplexity.declaration import MEASUREMENT, Perplexity
@@ -19,8 +21,6 @@ from posenc.metrics.perplexity import (
     sequence_perplexity,
     share_worse_than_uniform,
 )
-from posenc.store.activations import LOSSES, ActivationStore
-from posenc.store.losses import Losses
 
 
 def measure(

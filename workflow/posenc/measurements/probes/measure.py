@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from posenc.artifacts.activations import ActivationStore
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
 from posenc.artifacts.results import Interval
+from posenc.artifacts.samples import KeptTokens, gather, layer_name
 from posenc.measurements.frame import bootstrap, command, naming
 from posenc.measurements.probes.declaration import MEASUREMENT, Probes
 from posenc.measurements.probes.result import (
@@ -29,8 +31,6 @@ from posenc.measurements.probes.result import (
 from posenc.metrics.probes import order_errors, position_errors, token_pairs
 from posenc.metrics.recovery import PairedMeans
 from posenc.metrics.sampling import sampled
-from posenc.store.activations import ActivationStore
-from posenc.store.samples import KeptTokens, gather, layer_name
 
 LINEAR = {"position": "ridge", "order": "logistic"}
 """What the linear probe is called; the other one is the ReLU probe."""

@@ -58,25 +58,6 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     common.legend_above(canvas, canvas.axes, columns=2)
 
 
-def label_layers(axes: Axes, n_layers: int, n_heads: int, colour: str = "white") -> None:
-    """Name layers, 0-based, at the middle of their heads, with a line between two layers."""
-    step = max(1, n_layers // 6)
-    shown = range(0, n_layers, step)
-    axes.set_yticks([(layer + 0.5) * n_heads - 0.5 for layer in shown], list(map(str, shown)))
-    axes.tick_params(axis="y", length=0)
-    for layer in range(1, n_layers):
-        axes.axhline(layer * n_heads - 0.5, color=colour, lw=0.6)
-    axes.spines[:].set_visible(False)
-
-
-def label_offsets(axes: Axes, offsets: list[int], causal: bool) -> None:
-    """Ticks at 0 and half-way to the ends; a decoder has no keys after the query."""
-    half = max(1, offsets[-1] // 2)
-    ticks = [-offsets[-1], -half, 0] if causal else [-half, 0, half]
-    axes.set_xticks(ticks, [f"{tick:+d}".replace("-", "\u2212") if tick else "0" for tick in ticks])
-    axes.set_xlim(offsets[0] - 0.5, 0.5 if causal else offsets[-1] + 0.5)
-
-
 def _preferences(axes: Axes, measurement: dict) -> AxesImage:
     offsets = measurement["offsets"]
     # [heads, offsets]
@@ -90,8 +71,8 @@ def _preferences(axes: Axes, measurement: dict) -> AxesImage:
         [head["predicted_lag"] for head in measurement["heads"]], range(len(values)), ".",
         color="black", ms=1.8, ls="none",
     )  # fmt: skip
-    label_layers(axes, measurement["n_layers"], measurement["n_heads"], common.GREY)
-    label_offsets(axes, offsets, measurement["is_causal"])
+    common.label_layers(axes, measurement["n_layers"], measurement["n_heads"], common.GREY)
+    common.label_offsets(axes, offsets, measurement["is_causal"])
     axes.set_xlabel("offset (tokens)", labelpad=1)
     axes.set_title(common.display(measurement["run"]["model"]))
     return image

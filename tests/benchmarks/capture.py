@@ -27,7 +27,7 @@ import numpy as np
 import typer
 from tqdm import tqdm
 
-from posenc.report import comparison
+from posenc.report import machines
 from tests.benchmarks import pages
 from tests.benchmarks.models import ALL, MODELS, OTHERS, documents_of, make
 
@@ -231,7 +231,7 @@ def in_order(rows) -> list[dict]:
 
 def processor() -> str:
     """The processor's name and its instructions for matrix products."""
-    name, flags = comparison.processor()
+    name, flags = machines.processor()
     kinds = [kind for kind in ("amx_bf16", "avx512_bf16", "avx512f", "avx2") if kind in flags]
     return f"{name or 'unknown'} ({', '.join(kinds)})"
 

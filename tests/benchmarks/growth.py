@@ -25,7 +25,7 @@ from scipy import stats
 from tqdm import tqdm
 
 from posenc.artifacts.command import M_MMAP_THRESHOLD
-from posenc.report.comparison import described, machine
+from posenc.report.machines import described, machine
 from tests.benchmarks import pages
 from tests.benchmarks.ours import Ours
 from tests.benchmarks.peers import apart

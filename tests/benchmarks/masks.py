@@ -30,7 +30,7 @@ from posenc.capture.closed_form import closed_form, drawn
 from posenc.capture.mask_fitting import fit
 from posenc.conditions.masks import ClosedFormMask, FittedMask
 from posenc.datasets.generated.reviews import review
-from posenc.report.comparison import described, machine
+from posenc.report.machines import described, machine
 from posenc.study import params
 from tests.benchmarks import pages
 from tests.benchmarks.models import documents_of, fetch_smollm2

@@ -17,7 +17,7 @@ from typing import Annotated
 import torch
 import typer
 
-from posenc.report.comparison import described, machine
+from posenc.report.machines import described, machine
 from tests.benchmarks import pages
 from tests.benchmarks.models import MODELS, documents_of, make
 from tests.benchmarks.ours import Ours

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from posenc.frontends.forecast import times
-from posenc.report.comparison import described, machine
+from posenc.report.machines import described, machine
 from posenc.study.params import load
 from tests.benchmarks import pages
 

@@ -29,7 +29,7 @@ from ruamel.yaml import YAML
 from posenc.artifacts.files import sha256_file
 from posenc.datasets.fetch import fetch
 from posenc.datasets.section import SampleSource
-from posenc.report.comparison import described, machine
+from posenc.report.machines import described, machine
 from tests.benchmarks import pages
 from tests.copies import ROOT, copy_project, whole_params
 from tests.workflow.conftest import Project

@@ -30,7 +30,7 @@ from transformers.models.llama import modeling_llama
 from posenc.capture.parts import is_rotary
 from posenc.capture.rotation import frequencies
 from posenc.models.schemes import rotated
-from posenc.report.comparison import described, machine
+from posenc.report.machines import described, machine
 from tests.benchmarks import pages
 from tests.benchmarks.models import MODELS, fetch_smollm2, make
 from tests.benchmarks.ours import Ours

@@ -9,8 +9,9 @@ from posenc.artifacts.files import ArtifactError, read_json, write_json
 from posenc.artifacts.numbers import FLOAT32, FLOAT64
 from posenc.artifacts.places import STUDIES
 from posenc.artifacts.receipts import FOLDER, Receipt, inputs_digest
-from posenc.report import comparison
-from posenc.report.comparison import Comparison, compare, described, machine
+from posenc.report import comparison, machines
+from posenc.report.comparison import Comparison, compare
+from posenc.report.machines import described, machine
 
 
 def estimate(value: float, low: float, high: float) -> dict:
@@ -153,6 +154,77 @@ def test_what_another_processor_rounds_otherwise_agrees_in_one_line(study):
     assert lines[3].startswith("The results differ from the record in what is named above: of 6")
 
 
+HERE = {"processor": "B", "instructions": ["avx2"], "processors": 2, "torch": "2"}
+
+
+def test_what_another_processor_gave_is_kept_beside_the_record(study, monkeypatch):
+    """A number that follows a training has no interval that says how far processors part."""
+    monkeypatch.setattr(comparison, "machine", lambda: {**HERE, "processor": "A"})
+    recorded = {
+        "rate": number(0.004), "attempts": number(4), "change": estimate(9.1, 9.0, 9.2),
+        "same": number(1.5),
+    }  # fmt: skip
+    write_json(comparison.made_of("tiny"), recorded)
+    comparison.keep("tiny")
+    made = {**recorded, "rate": number(0.008), "attempts": number(3)}
+    made["change"] = estimate(9.5, 9.4, 9.6)
+    write_json(comparison.made_of("tiny"), made)
+    with pytest.raises(ArtifactError, match=r"of a processor like this .*`posenc record` records"):
+        comparison.keep_beside("tiny")
+    monkeypatch.setattr(comparison, "machine", lambda: HERE)
+    assert not comparison.report("tiny")[1]
+    assert comparison.keep_beside("tiny") == 3
+    before = comparison.record_of("tiny").read_bytes()
+    assert comparison.keep_beside("tiny") == 3, "in place of what this processor gave before"
+    assert comparison.record_of("tiny").read_bytes() == before
+    lines, is_sound = comparison.report("tiny")
+    assert is_sound and lines[2:] == [
+        "The results agree with the record: of 4 recorded numbers, 1 the same up to rounding, 0"
+        " within the recorded interval and 0 that have none within 1 %, and 3 between what"
+        " processors gave that were recorded."
+    ]
+    # Between the two is as far apart as processors were seen to be; beyond them is not.
+    write_json(comparison.made_of("tiny"), {**made, "rate": number(0.006)})
+    assert comparison.report("tiny")[1]
+    write_json(comparison.made_of("tiny"), {**made, "rate": number(0.009)})
+    lines, is_sound = comparison.report("tiny")
+    assert not is_sound and lines[2].startswith("differs: rate: ")
+    # What agreed on both is no matter of the processor.
+    write_json(comparison.made_of("tiny"), {**made, "same": number(1.6)})
+    assert not comparison.report("tiny")[1]
+
+
+def test_what_another_processor_gave_goes_with_the_number_that_it_was_beside(study, monkeypatch):
+    monkeypatch.setattr(comparison, "machine", lambda: {**HERE, "processor": "A"})
+    comparison.keep("tiny")
+    monkeypatch.setattr(comparison, "machine", lambda: HERE)
+    made = {"a": estimate(9.5, 9.4, 9.6), "b": number(2.5)}
+    write_json(comparison.made_of("tiny"), made)
+    assert comparison.keep_beside("tiny") == 2
+    monkeypatch.setattr(comparison, "machine", lambda: {**HERE, "processor": "A"})
+    write_json(comparison.made_of("tiny"), {"a": estimate(9.1, 9.0, 9.2), "b": number(4.0)})
+    comparison.keep("tiny")
+    (other,) = read_json(comparison.record_of("tiny"))["elsewhere"]
+    assert other == {"made_on": HERE, "numbers": {"a": made["a"]}}
+    write_json(comparison.made_of("tiny"), {"a": estimate(7.0, 6.9, 7.1), "b": number(4.0)})
+    comparison.keep("tiny")
+    assert "elsewhere" not in read_json(comparison.record_of("tiny"))
+
+
+def test_only_numbers_are_kept_beside_a_record(study, monkeypatch):
+    monkeypatch.setattr(comparison, "machine", lambda: {**HERE, "processor": "A"})
+    comparison.keep("tiny")
+    before = comparison.record_of("tiny").read_bytes()
+    monkeypatch.setattr(comparison, "machine", lambda: HERE)
+    write_json(comparison.made_of("tiny"), {"a": NOT_RUN, "b": number(2.0)})
+    with pytest.raises(ArtifactError, match=r"a: not run \(no decoder in this study\), recorded 9"):
+        comparison.keep_beside("tiny")
+    write_json(comparison.made_of("tiny"), {"b": number(2.5)})
+    with pytest.raises(ArtifactError, match="a was not made here: run `snakemake` first"):
+        comparison.keep_beside("tiny")
+    assert comparison.record_of("tiny").read_bytes() == before
+
+
 def test_what_lies_outside_is_named_with_both_numbers(study):
     comparison.keep("tiny")
     write_json(comparison.made_of("tiny"), {"a": estimate(9.3, 9.2, 9.4), "b": number(2.5)})
@@ -191,7 +263,7 @@ def test_a_machine_is_described_by_what_decides_about_last_digits(tmp_path):
     assert described(facts).startswith("Some CPU @ 2.5GHz (avx2, amx_tile), ")
     assert machine(tmp_path / "nowhere")["instructions"] == []
     cpuinfo.write_text("processor\t: 0\n")
-    assert comparison.processor(cpuinfo) == comparison.processor(tmp_path / "no") == ("", [])
+    assert machines.processor(cpuinfo) == machines.processor(tmp_path / "no") == ("", [])
     assert described({**facts, "instructions": []}).startswith(
         "Some CPU @ 2.5GHz (none of avx2, avx512f, amx_tile), "
     )

@@ -177,13 +177,24 @@ def dvc(
 
 
 @app.command()
-def compare(name: OtherStudy = None) -> None:
+def compare(
+    name: OtherStudy = None,
+    keep: Annotated[
+        bool, typer.Option(help="write what this processor gives otherwise into the record, beside")
+    ] = False,
+) -> None:
     """Compare every recorded number of the study with the one that was made here."""
     from posenc.artifacts.files import ArtifactError
-    from posenc.report.comparison import report
+    from posenc.report import comparison
 
+    study = read_params(name).study.name
     try:
-        lines, is_sound = report(read_params(name).study.name)
+        if keep:
+            if name is None:
+                _refuse_unfinished()
+            count = comparison.keep_beside(study)
+            print(f"{count} numbers of this processor are kept in {comparison.record_of(study)}")
+        lines, is_sound = comparison.report(study)
     except ArtifactError as error:
         stop(str(error))
     print("\n".join(lines))

@@ -6,25 +6,21 @@ says how large a difference its own intervals allow.
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
-import os
-import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from posenc.artifacts.files import ArtifactError, read_json, write_text
 from posenc.artifacts.numbers import FLOAT32
 from posenc.artifacts.places import STUDIES
 from posenc.artifacts.receipts import inputs_digest
+from posenc.report.machines import Machine, described, is_alike, machine
 from posenc.report.records import Recorded
 from posenc.report.versions import Versions, mixed, of_study, receipts_of
 
 RECORDS = Path("data/records")
-CPUINFO = Path("/proc/cpuinfo")
-FLAGS = ("avx2", "avx512f", "amx_tile")
 NEAR = 0.01
 """By what share a number that follows a training may differ, if it has no interval.
 
@@ -34,25 +30,43 @@ that their method determines differ by 0.8 % at most.
 """
 
 
-class Machine(TypedDict):
-    """What determines last digits on a machine.
+class Elsewhere(TypedDict):
+    """What another processor gave of recorded numbers, as far as it did not agree.
 
     Attributes
     ----------
-    processor
-        Its name.
-    instructions
-        Those of ``FLAGS`` that it has.
-    processors
-        How many a process may use.
-    torch
-        Its version.
+    made_on
+        The machine.
+    numbers
+        By key.
     """
 
-    processor: str
-    instructions: list[str]
-    processors: int
-    torch: str
+    made_on: Machine
+    numbers: dict[str, Recorded]
+
+
+class Record(TypedDict):
+    """A study's record.
+
+    Attributes
+    ----------
+    made_on
+        The machine of its numbers.
+    made_with
+        Versions of packages. Earlier records lack this and ``documents``.
+    documents
+        What each document names in place of a commit.
+    elsewhere
+        What other processors gave.
+    numbers
+        By key.
+    """
+
+    made_on: Machine
+    made_with: NotRequired[Versions]
+    documents: NotRequired[dict[str, str]]
+    elsewhere: NotRequired[list[Elsewhere]]
+    numbers: dict[str, Recorded]
 
 
 @dataclass
@@ -67,8 +81,10 @@ class Comparison:
         Different, within the recorded interval.
     near
         Different, without a recorded interval, by no more than ``NEAR`` of the larger of the two.
+    elsewhere
+        Different by more than that, within what this and other processors gave: see :func:`span`.
     unbounded
-        Different in the same way, by more than that.
+        Different without a recorded interval, by more than all that.
     outside
         Outside the recorded interval, another count, or run here and not there.
     lacking
@@ -80,41 +96,11 @@ class Comparison:
     agreeing: list[str] = field(default_factory=list)
     within: list[str] = field(default_factory=list)
     near: list[str] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
     unbounded: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
     lacking: list[str] = field(default_factory=list)
     new: list[str] = field(default_factory=list)
-
-
-def processor(cpuinfo: Path = CPUINFO) -> tuple[str, list[str]]:
-    """A processor's name and its instructions; nothing where the system does not list them."""
-    try:
-        text = cpuinfo.read_text(encoding="utf-8")
-    except OSError:
-        text = ""
-    parts = (line.partition(":") for line in text.splitlines())
-    said = {name.strip(): value.strip() for name, _, value in parts}
-    return said.get("model name", ""), said.get("flags", "").split()
-
-
-def machine(cpuinfo: Path = CPUINFO) -> Machine:
-    """This machine."""
-    name, flags = processor(cpuinfo)
-    return {
-        "processor": name or platform.processor() or platform.machine(),
-        "instructions": [flag for flag in FLAGS if flag in flags],
-        "processors": len(os.sched_getaffinity(0)),
-        "torch": importlib.metadata.version("torch"),
-    }
-
-
-def described(facts: Machine) -> str:
-    """A machine in a line."""
-    instructions = ", ".join(facts["instructions"]) or "none of " + ", ".join(FLAGS)
-    return (
-        f"{facts['processor']} ({instructions}), {facts['processors']} processors,"
-        f" torch {facts['torch']}"
-    )
 
 
 def is_rounding(value: float, other: float, rounding: float) -> bool:
@@ -134,8 +120,45 @@ def is_rounding(value: float, other: float, rounding: float) -> bool:
     return largest <= rounding or abs(value - other) <= rounding * largest
 
 
-def compare(recorded: Mapping[str, Recorded], current: Mapping[str, Recorded]) -> Comparison:
-    """Compare numbers by key."""
+def span(entries: Sequence[Recorded]) -> tuple[float, float] | None:
+    """From the least to the most that processors gave, intervals included.
+
+    Parameters
+    ----------
+    entries
+        One number, as each processor gave it.
+
+    Returns
+    -------
+    tuple of float, optional
+        None where one of them gave no number.
+    """
+    if any("not_run" in entry for entry in entries):
+        return None
+    return (
+        min(entry.get("low", entry["value"]) for entry in entries),
+        max(entry.get("high", entry["value"]) for entry in entries),
+    )
+
+
+def _is_within(value: float, low: float, high: float, rounding: float) -> bool:
+    return is_rounding(min(max(value, low), high), value, rounding)
+
+
+def compare(
+    recorded: Mapping[str, Recorded],
+    current: Mapping[str, Recorded],
+    elsewhere: Sequence[Mapping[str, Recorded]] = (),
+) -> Comparison:
+    """Compare numbers by key.
+
+    Parameters
+    ----------
+    recorded, current
+        What was recorded, and what is there now.
+    elsewhere
+        What other processors gave of the recorded numbers, as far as it did not agree.
+    """
     comparison = Comparison(new=sorted(current.keys() - recorded.keys()))
     for key, old in sorted(recorded.items()):
         now = current.get(key)
@@ -143,23 +166,34 @@ def compare(recorded: Mapping[str, Recorded], current: Mapping[str, Recorded]) -
             continue  # a reason, which numbers.json need not have
         if now is None:
             comparison.lacking.append(key)
-        elif old.get("shown", old) == now.get("shown", now):
-            comparison.agreeing.append(key)
-        elif "not_run" in old or "not_run" in now:
-            comparison.outside.append(key)
-        elif is_rounding(old["value"], now["value"], now.get("rounding", FLOAT32)):
-            comparison.agreeing.append(key)
-        elif "low" in old:
-            nearest = min(max(now["value"], old["low"]), old["high"])
-            inside = is_rounding(nearest, now["value"], now.get("rounding", FLOAT32))
-            (comparison.within if inside else comparison.outside).append(key)
-        elif isinstance(old["value"], int) and isinstance(now["value"], int):
-            comparison.outside.append(key)
-        else:
-            values = abs(old["value"]), abs(now["value"])
-            is_near = abs(old["value"] - now["value"]) <= NEAR * max(values)
-            (comparison.near if is_near else comparison.unbounded).append(key)
+            continue
+        kind = _kind(old, now)
+        others = [numbers[key] for numbers in elsewhere if key in numbers]
+        if kind in ("outside", "unbounded") and others and "not_run" not in now:
+            ends = span([old, *others])
+            if ends is not None and _is_within(now["value"], *ends, now.get("rounding", FLOAT32)):
+                kind = "elsewhere"
+        getattr(comparison, kind).append(key)
     return comparison
+
+
+def _kind(old: Recorded, now: Recorded) -> str:
+    """The list of :class:`Comparison` that a number belongs to, by the record alone."""
+    if old.get("shown", old) == now.get("shown", now):
+        return "agreeing"
+    if "not_run" in old or "not_run" in now:
+        return "outside"
+    rounding = now.get("rounding", FLOAT32)
+    if is_rounding(old["value"], now["value"], rounding):
+        return "agreeing"
+    if "low" in old:
+        return (
+            "within" if _is_within(now["value"], old["low"], old["high"], rounding) else "outside"
+        )
+    if isinstance(old["value"], int) and isinstance(now["value"], int):
+        return "outside"
+    values = abs(old["value"]), abs(now["value"])
+    return "near" if abs(old["value"] - now["value"]) <= NEAR * max(values) else "unbounded"
 
 
 def versions_differ(recorded: Versions, current: Versions) -> list[str]:
@@ -203,24 +237,98 @@ def all_recorded(records: Path = RECORDS) -> dict[str, dict[str, Recorded]]:
 def keep(study: str) -> bool:
     """Record the current numbers.
 
+    What other processors gave stays beside each number that is what it was.
+
     Returns
     -------
     bool
         Whether any differs from before, or was made with other packages.
     """
-    path, numbers = record_of(study), read_json(made_of(study))
-    facts = {"made_with": of_study(study), "documents": documents_of(study)}
+    path = record_of(study)
+    new: Record = {
+        "made_on": machine(),
+        "made_with": of_study(study),
+        "documents": documents_of(study),
+        "numbers": read_json(made_of(study)),
+    }
     if path.exists():
-        record = read_json(path)
-        if record["numbers"] == numbers and all(record.get(k) == v for k, v in facts.items()):
+        old: Record = read_json(path)
+        if all(old.get(key) == new.get(key) for key in ("numbers", "made_with", "documents")):
             return False
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # A line a number, so that git shows what has changed.
-    lines = [f"  {json.dumps(key)}: {json.dumps(entry)}" for key, entry in numbers.items()]
-    about = "".join(f' "{key}": {json.dumps(value)},\n' for key, value in facts.items())
-    head = f'{{\n "made_on": {json.dumps(machine())},\n{about} "numbers": {{\n'
-    write_text(path, head + ",\n".join(lines) + "\n }\n}\n")
+        new["elsewhere"] = [
+            {
+                "made_on": other["made_on"],
+                "numbers": {
+                    key: entry
+                    for key, entry in other["numbers"].items()
+                    if key in new["numbers"] and old["numbers"].get(key) == new["numbers"][key]
+                },
+            }
+            for other in old.get("elsewhere", [])
+        ]
+    _write(path, new)
     return True
+
+
+def keep_beside(study: str) -> int:
+    """Keep what this processor gives otherwise beside the numbers of the record.
+
+    Returns
+    -------
+    int
+        How many numbers that is.
+
+    Raises
+    ------
+    ArtifactError
+        If there is no record, nothing was made, numbers are missing, or the record is of a
+        processor like this.
+    """
+    record, now = _both(study)
+    here = machine()
+    if is_alike(record["made_on"], here):
+        raise ArtifactError(
+            f"{record_of(study)} is of a processor like this ({described(here)}): what differs is "
+            f"not the processor's; `posenc record` records it"
+        )
+    comparison = compare(record["numbers"], now)
+    if comparison.lacking:
+        raise ArtifactError(f"{comparison.lacking[0]} was not made here: run `snakemake` first")
+    differing = sorted([*comparison.outside, *comparison.unbounded])
+    if absent := [key for key in differing if "not_run" in record["numbers"][key] | now[key]]:
+        raise ArtifactError(
+            f"{absent[0]}: {written(now[absent[0]])}, recorded "
+            f"{written(record['numbers'][absent[0]])}: that is no matter of the processor"
+        )
+    others = [o for o in record.get("elsewhere", []) if not is_alike(o["made_on"], here)]
+    if differing:
+        others.append({"made_on": here, "numbers": {key: now[key] for key in differing}})
+    _write(record_of(study), {**record, "elsewhere": others})
+    return len(differing)
+
+
+def _write(path: Path, record: Record) -> None:
+    """Write a record: a line a number, so that git shows what has changed."""
+
+    def rows(numbers: Mapping[str, Recorded]) -> str:
+        return ",\n".join(f"  {json.dumps(key)}: {json.dumps(n)}" for key, n in numbers.items())
+
+    about = [f' "made_on": {json.dumps(record["made_on"])}']
+    if "made_with" in record:
+        about.append(f' "made_with": {json.dumps(record["made_with"])}')
+    if "documents" in record:
+        about.append(f' "documents": {json.dumps(record["documents"])}')
+    others = [
+        f' {{"made_on": {json.dumps(other["made_on"])}, "numbers": {{\n'
+        f"{rows(other['numbers'])}\n }}}}"
+        for other in record.get("elsewhere", [])
+        if other["numbers"]
+    ]
+    if others:
+        about.append(' "elsewhere": [\n' + ",\n".join(others) + "\n ]")
+    about.append(f' "numbers": {{\n{rows(record["numbers"])}\n }}')
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, "{\n" + ",\n".join(about) + "\n}\n")
 
 
 def documents_of(study: str) -> dict[str, str]:
@@ -230,6 +338,18 @@ def documents_of(study: str) -> dict[str, str]:
         if path.parent.name == "paper":
             digests[path.stem] = inputs_digest(receipt.inputs)
     return digests
+
+
+def _both(study: str) -> tuple[Record, dict[str, Recorded]]:
+    """A study's record, and its current numbers."""
+    path, numbers_file = record_of(study), made_of(study)
+    for needed, way_out in (
+        (path, f"study {study!r} was never recorded: `posenc record` does it"),
+        (numbers_file, "run `snakemake` first"),
+    ):
+        if not needed.exists():
+            raise ArtifactError(f"{needed} does not exist: {way_out}")
+    return read_json(path), read_json(numbers_file)
 
 
 def report(study: str) -> tuple[list[str], bool]:
@@ -246,15 +366,9 @@ def report(study: str) -> tuple[list[str], bool]:
     ArtifactError
         If there is no record, or nothing was made.
     """
-    path, numbers_file = record_of(study), made_of(study)
-    for needed, way_out in (
-        (path, f"study {study!r} was never recorded: `posenc record` does it"),
-        (numbers_file, "run `snakemake` first"),
-    ):
-        if not needed.exists():
-            raise ArtifactError(f"{needed} does not exist: {way_out}")
-    record, now = read_json(path), read_json(numbers_file)
-    old, comparison = record["numbers"], compare(record["numbers"], now)
+    record, now = _both(study)
+    old, elsewhere = record["numbers"], record.get("elsewhere", [])
+    comparison = compare(old, now, [other["numbers"] for other in elsewhere])
     lines = [
         f"recorded on {described(record['made_on'])}",
         f"made on     {described(machine())}",
@@ -277,6 +391,8 @@ def report(study: str) -> tuple[list[str], bool]:
         f" {len(comparison.within)} within the recorded interval and {len(comparison.near)} that"
         f" have none within {100 * NEAR:.0f} %"
     )
+    if comparison.elsewhere:
+        of += f", and {len(comparison.elsewhere)} between what processors gave that were recorded"
     if comparison.new:
         of += f"; {len(comparison.new)} more not in the record"
     return [*lines, f"The results {verdict}: {of}."], not differing

@@ -50,9 +50,9 @@ lint: setup-tests
 	$(BIN)/snakefmt --check Snakefile workflow/rules && $(BIN)/mypy
 
 test: lint
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow or due"
 
-# What `make test` has no time for as well, and many more random histories and edits (hours).
+# What `make test` has no time for as well, of which each commit's run takes another share (due), and many more random histories and edits (hours).
 test-all: export POSENC_HISTORIES ?= 300
 test-all: export POSENC_EDITS ?= 60
 test-all: lint

@@ -50,10 +50,8 @@ def test_a_second_front_end_is_refused_and_told_which_is_at_work(tmp_path):
             BusyError, match=rf"`snakemake --cores 8` \(process {other.process.pid}"
         ):
             holder.hold(tmp_path, "posenc record")
-        assert holder.at_work(tmp_path) == f"`snakemake --cores 8` (process {other.process.pid})"
     finally:
         other.finish()
-    assert holder.at_work(tmp_path) is None
     holder.release(holder.hold(tmp_path, "posenc record"))
 
 
@@ -61,7 +59,6 @@ def test_a_front_end_that_is_killed_lets_go(tmp_path):
     other = Other(_hold, tmp_path)
     other.process.kill()
     other.process.join()
-    assert holder.at_work(tmp_path) is None
     holder.release(holder.hold(tmp_path, "posenc record"))
 
 
@@ -92,8 +89,7 @@ def test_another_machine_is_known_by_its_heartbeat(tmp_path, seconds_ago, is_ali
     if not is_alive:
         holder.release(holder.hold(tmp_path, "posenc record"))
         return
-    assert holder.at_work(tmp_path) == "`snakemake` (process 7 on other)"
-    with pytest.raises(BusyError, match=r"process 7 on other"):
+    with pytest.raises(BusyError, match=r"`snakemake` \(process 7 on other\) is at work here"):
         holder.hold(tmp_path, "posenc record")
 
 

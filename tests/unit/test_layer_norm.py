@@ -31,7 +31,7 @@ from posenc.metrics.normalisation import (
     scale_spread,
     scaled_spectrum,
 )
-from posenc.metrics.position_moments import Moments, of_map, share_between_positions
+from posenc.metrics.position_moments import Moments, estimate, of_map
 
 from . import synthetic_positions as made_up
 from .test_effective_keys import bert, gpt2, llama
@@ -193,6 +193,10 @@ def by_hand(states, position, document):
         rest = (inside**2).sum() - between
         shares.append((between - k / (n - k) * rest) / ((column - column.mean()) ** 2).sum())
     return np.mean(shares)
+
+
+def share_between_positions(states, position, document, confidence):
+    return estimate(Moments.of(states[None], position, document, 1).shares(0), confidence)
 
 
 def test_the_share_between_positions_and_its_jackknife_are_those_by_hand():

@@ -82,21 +82,6 @@ def described(said: dict[str, object]) -> str:
     return f"`{command}`{process}"
 
 
-def at_work(root: Path) -> str | None:
-    """The front end that is at work in a project, in a few words; None where there is none."""
-    path = root / FRONT_END
-    if not path.exists():
-        return None
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        said = _said(root)
-        if _lock(handle, fcntl.LOCK_SH):
-            return described(said) if _is_alive_elsewhere(root, said) else None
-        return described(said)
-    finally:
-        os.close(handle)
-
-
 def hold(root: Path, command: str, end_orphans: Callable[[], object] = lambda: None) -> int:
     """Be the one front end at work in a project until this process ends, or :func:`release`.
 

@@ -173,31 +173,6 @@ def estimate(values: Floats, confidence: float) -> Estimate | None:
     return interval(values[0], values[1:], confidence)
 
 
-def share_between_positions(
-    states: NDArray[np.floating], position: ArrayLike, document: ArrayLike, confidence: float
-) -> Estimate:
-    """Share of the variance of hidden states that lies between positions, mean over d_model.
-
-    Of each dimension :meth:`Moments.shares`. Without any relation its mean is 0.
-
-    Parameters
-    ----------
-    states
-        [tokens, d_model], of any float type.
-    position, document
-        int [tokens].
-    confidence
-        Of the interval by leaving one document out at a time.
-
-    Raises
-    ------
-    ValueError
-        As :meth:`Moments.of`; or if all states are the same.
-    """
-    shares = Moments.of(np.asarray(states)[None], position, document, 1).shares(0)
-    return interval(shares[0], shares[1:], confidence)
-
-
 class MapEffect(NamedTuple):
     """What a map does to position, and to content.
 

@@ -159,7 +159,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple]] = {
             [x], [(g, b)], ["tokens"], p, eps=EPS, is_stream=True)), (T, T[::-1], G, G[::-1])),
     "scale_spread": (lambda x: normalisation.scale_spread(x, PLACES, GROUPS, 0.9), (V,)),
     "between": (
-        lambda x: position_moments.Moments.of(np.asarray(x)[None], PLACES, GROUPS, 1).shares(0), (T,)),
+        lambda x: position_moments.Moments.of(np.stack([x]), PLACES, GROUPS, 1).shares(0), (T,)),
     "amplitudes": (normalisation.amplitudes, (T,)),
     "norm_r2": (lambda x, p: norms.norm_r2(x, p, seed=0, folds=2)["linear"], (V, V[::-1] ** 2)),
     "centred": (lambda x: norms.centred_and_deviation(x, EPS), (T,)),

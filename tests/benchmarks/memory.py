@@ -88,10 +88,10 @@ def capture(folder: Path, output: Path) -> None:
     from posenc.capture.capture import capture as captured
     from posenc.capture.fast import Sample, faster
     from posenc.capture.section import Activations
-    from posenc.datasets.packing import Pack
     from posenc.models import rates
     from posenc.models.affine import load_ready
     from posenc.steps import capture as step
+    from posenc.tokens.packing import Pack
 
     rates.is_quicker_in_bfloat16 = lambda model: True
     network = load_ready(folder, "llama", "cpu", 2, is_kept=True)

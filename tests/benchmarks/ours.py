@@ -29,10 +29,10 @@ from posenc.capture.section import Activations
 from posenc.conditions.masks import FittedMask
 from posenc.conditions.section import Condition
 from posenc.config.optimization import Optimization
-from posenc.datasets.packing import Pack, packs_of
 from posenc.models.affine import for_training, load_ready
 from posenc.models.load import load
 from posenc.steps.capture import tensors_of
+from posenc.tokens.packing import Pack, packs_of
 from tests.benchmarks.peers import FITTING, TRAINING, Clock, Documents, serve
 
 PASS = {"capture": 1024, "forward": 1024, "perplexity": 1024, "evaluation": 2048}

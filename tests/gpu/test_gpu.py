@@ -21,10 +21,10 @@ from posenc.capture.learning import learn
 from posenc.capture.section import Activations
 from posenc.conditions.masks import ClosedFormMask
 from posenc.conditions.section import Condition
-from posenc.datasets.packing import packs_of
 from posenc.models import training
 from posenc.models.affine import load_ready
 from posenc.models.devices import device_for
+from posenc.tokens.packing import packs_of
 from tests.parity.library import reference
 from tests.parity.test_masks import CLOSED, distilled, fitted
 from tests.unit.test_training import SOURCE

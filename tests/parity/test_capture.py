@@ -14,10 +14,10 @@ from posenc.capture.interventions import applied
 from posenc.capture.parts import first_row, position_embedding
 from posenc.capture.section import Activations
 from posenc.conditions.section import Condition
-from posenc.datasets.packing import packs_of
-from posenc.datasets.tokenized import shards_of
 from posenc.models.affine import Affine, for_training, ready
 from posenc.models.load import load
+from posenc.tokens.packing import packs_of
+from posenc.tokens.tokenized import shards_of
 
 EXACT = Activations(
     quantities=["hidden_states", "queries", "keys"],

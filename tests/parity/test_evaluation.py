@@ -214,7 +214,7 @@ def workplace(tmp_path, documents):
     """A decoder, its tokens and an empty list of masks, as the workflow lays them out."""
     reference("gpt2").save_pretrained(tmp_path / "weights")
     write_checksums(tmp_path / "weights/checksums.json", "config.json", "model.safetensors")
-    from posenc.datasets.tokenize import TABLE
+    from posenc.tokens.tokenize import TABLE
 
     def tokens(path, texts, longest):
         table = pa.table(

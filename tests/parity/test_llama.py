@@ -18,13 +18,13 @@ from posenc.capture.fast import faster
 from posenc.capture.interventions import applied
 from posenc.capture.parts import blocks, first_position, is_decoder, is_rotary
 from posenc.conditions.section import Condition
-from posenc.datasets.tokenize import train_bpe
 from posenc.models import schemes
 from posenc.models.affine import Affine, ready
 from posenc.models.files import check_tensors
 from posenc.models.load import ModelError, fetch, load, save
 from posenc.models.section import Model, PathSource
 from posenc.models.weights import Weights
+from posenc.tokens.tokenize import train_bpe
 from tests.parity.test_capture import EXACT, TOLERANCE, captured, spans
 from tests.unit.gguf_files import SIZES as GGUF
 from tests.unit.gguf_files import random_weights, small_tokenizer, write_gguf

@@ -13,11 +13,11 @@ from safetensors.torch import load_file, save_file
 from posenc.artifacts.files import ArtifactError, sha256_file
 from posenc.capture.capture import capture
 from posenc.capture.section import Activations
-from posenc.datasets.packing import packs_of
-from posenc.datasets.tokenize import train_bpe
 from posenc.models.files import check_digests, check_tensors, tokenizer_files
 from posenc.models.load import ModelError, fetch, load, save
 from posenc.models.section import Model, PathSource
+from posenc.tokens.packing import packs_of
+from posenc.tokens.tokenize import train_bpe
 from tests.parity.conftest import reference
 from tests.unit.damage import call
 

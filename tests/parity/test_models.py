@@ -10,9 +10,9 @@ from tokenizers import Tokenizer
 
 from posenc.artifacts.files import ArtifactError, sha256_file
 from posenc.capture.capture import forward
-from posenc.datasets.tokenize import END_OF_TEXT, train_bpe
 from posenc.models.load import ModelError, fetch, load, save
 from posenc.models.section import HubSource, Model, PathSource
+from posenc.tokens.tokenize import END_OF_TEXT, train_bpe
 from tests.parity.library import reference
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"

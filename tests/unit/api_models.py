@@ -7,7 +7,7 @@ from pathlib import Path
 from tokenizers import Tokenizer, models, pre_tokenizers
 from tokenizers.processors import TemplateProcessing
 
-from posenc.datasets.tokenize import END_OF_TEXT
+from posenc.tokens.tokenize import END_OF_TEXT
 
 from .small_models import VOCABULARY, random_model
 from .test_score_parts_measurement import llama

@@ -11,7 +11,7 @@ from gguf import GGUFWriter
 from gguf.quants import quantize
 from tokenizers import Tokenizer
 
-from posenc.datasets.tokenize import train_bpe
+from posenc.tokens.tokenize import train_bpe
 
 SIZES = {"layers": 2, "heads": 4, "key_value_heads": 2, "width": 64, "inner": 96}
 TEXTS = ["low lower lowest 12 3\n\n8 films,  they're", "日本語の文 🙂 naïve café", "\t a b  c\n"]

@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from posenc.artifacts.activations import ActivationStore
 from posenc.artifacts.files import read_sealed, sha256_file, write_json
 from posenc.config.base import Section
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.frame import Run, result
+from posenc.tokens.tokenized import Tokens
 
 from .small_models import saved
 

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from posenc.artifacts.files import CHECKSUMS, sha256_file, write_checksums
 from posenc.artifacts.tables import write_table
 from posenc.datasets.documents import write_documents
-from posenc.datasets.tokenize import END_OF_TEXT, tokenize
+from posenc.tokens.tokenize import END_OF_TEXT, tokenize
 
 from .raw_files import content
 

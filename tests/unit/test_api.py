@@ -21,9 +21,9 @@ import posenc
 from posenc.api import PLACES, running
 from posenc.artifacts.files import ArtifactError
 from posenc.conditions.learned import LearnedMask, write
-from posenc.datasets.tokenize import END_OF_TEXT, tokenize
 from posenc.models.files import CONFIG, TOKENIZER
 from posenc.models.references import WEIGHTS
+from posenc.tokens.tokenize import END_OF_TEXT, tokenize
 from tests.copies import copy_params
 
 from .api_models import FAMILIES, saved, words

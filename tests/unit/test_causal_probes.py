@@ -17,13 +17,13 @@ from posenc.artifacts.tables import write_table
 from posenc.capture.interventions import applied
 from posenc.conditions.learned import LearnedMask, write
 from posenc.conditions.section import Condition
-from posenc.datasets.tokenized import Tokens
 from posenc.drawing.command import read_measurements
 from posenc.measurements.causal_probes import figure as figure
 from posenc.measurements.causal_probes import measure as step
 from posenc.metrics.bootstrap import ratio_bootstrap
 from posenc.metrics.causal_windows import receptive_field, visible
 from posenc.models.load import load
+from posenc.tokens.tokenized import Tokens
 
 from . import synthetic
 from .runs import made_of_weights

@@ -17,7 +17,6 @@ from posenc.artifacts.tables import write_table
 from posenc.conditions.section import Condition
 from posenc.datasets.documents import write_documents
 from posenc.datasets.section import Content, Text
-from posenc.datasets.tokenize import TABLE
 from posenc.measurements.conditions import measure as conditions
 from posenc.measurements.conditions.declaration import Conditions, Controls
 from posenc.measurements.norms import measure as norms
@@ -32,6 +31,7 @@ from posenc.metrics.recovery import (
     recovered_by_bucket,
     recovered_perplexity,
 )
+from posenc.tokens.tokenize import TABLE
 
 PARAMETERS = Conditions(
     documents=None, special_tokens=True, batch_tokens=100, calibration_share=0.5,

@@ -16,14 +16,14 @@ from posenc.artifacts.files import write_checksums
 from posenc.artifacts.tables import read_table, write_table
 from posenc.cli import app
 from posenc.config.labels import display, labelled
-from posenc.datasets.coverage import Coverage, coverage_of
 from posenc.datasets.documents import write_documents
-from posenc.datasets.tokenize import tokenize, train_bpe
 from posenc.report import page, typeset
 from posenc.study.cut import estimated, lines
 from posenc.study.new import write_study
 from posenc.study.params import load
 from posenc.study.storage import tokens_path
+from posenc.tokens.coverage import Coverage, coverage_of
+from posenc.tokens.tokenize import tokenize, train_bpe
 from tests.copies import copy_params
 
 from . import synthetic

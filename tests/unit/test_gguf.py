@@ -15,11 +15,11 @@ from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from posenc.artifacts.files import CHECKSUMS, ArtifactError, sha256_file, verify
-from posenc.datasets.tokenize import tokenize
 from posenc.models.gguf import configuration, convert, tokenizer_of, unpermuted
 from posenc.models.gguf_file import File
 from posenc.models.load import ModelError, fetch, source_folder
 from posenc.models.section import Model, PackageSource, PathSource
+from posenc.tokens.tokenize import tokenize
 
 from .damage import call
 from .gguf_files import SIZES, file_name, random_weights, small_tokenizer, write_gguf

@@ -20,7 +20,6 @@ from posenc.capture.patterns import patterns_under
 from posenc.conditions.learned import LearnedMask, write
 from posenc.conditions.section import Condition
 from posenc.config.labels import display
-from posenc.datasets.tokenized import Tokens
 from posenc.drawing.command import read_measurements
 from posenc.measurements.induction import figure as figure
 from posenc.measurements.induction import measure as step
@@ -35,6 +34,7 @@ from posenc.metrics.induction import (
 )
 from posenc.metrics.patterns import softmax
 from posenc.models.load import load
+from posenc.tokens.tokenized import Tokens
 
 from . import synthetic
 from .runs import made_of_weights

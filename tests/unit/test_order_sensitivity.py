@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
-from posenc.datasets.tokenize import tokenize, train_bpe
 from posenc.metrics.order_sensitivity import (
     changed_predictions,
     excerpt,
@@ -17,6 +16,7 @@ from posenc.metrics.order_sensitivity import (
     shuffled_words,
     token_words,
 )
+from posenc.tokens.tokenize import tokenize, train_bpe
 
 from .small_models import word_pieces
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posenc.datasets.packing import packs_of, positions_of, windows_of
+from posenc.tokens.packing import packs_of, positions_of, windows_of
 
 
 @given(st.lists(st.integers(1, 40), max_size=30), st.integers(1, 60))

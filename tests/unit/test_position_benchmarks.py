@@ -15,8 +15,8 @@ from posenc.capture.interventions import applied
 from posenc.capture.parts import is_rotary
 from posenc.conditions.masks import ClosedFormMask
 from posenc.conditions.section import Condition
-from posenc.datasets.tokenize import train_bpe
 from posenc.models.affine import ready
+from posenc.tokens.tokenize import train_bpe
 from tests.benchmarks import masks, savings
 from tests.benchmarks.models import documents_of
 

@@ -19,7 +19,6 @@ from posenc.artifacts.checkpoints import Checkpoint
 from posenc.artifacts.files import ArtifactError, read_sealed, write_json
 from posenc.datasets.documents import write_documents
 from posenc.datasets.section import Content, Evaluation
-from posenc.datasets.tokenize import END_OF_TEXT, train_bpe
 from posenc.experiments.pretraining import figure as figure_of
 from posenc.experiments.pretraining import (
     summary as pretraining,
@@ -44,6 +43,7 @@ from posenc.metrics.parameter_matching import (
     relative_difference,
     transformer_parameters,
 )
+from posenc.tokens.tokenize import END_OF_TEXT, train_bpe
 
 from . import synthetic
 from .damage import Killed, flip

@@ -26,7 +26,6 @@ from posenc.artifacts.files import (
     write_sealed,
 )
 from posenc.artifacts.tables import write_table
-from posenc.datasets.tokenized import Tokens
 from posenc.drawing import common
 from posenc.figures import position_probes
 from posenc.measurements.probes import measure as probes
@@ -36,6 +35,7 @@ from posenc.metrics import probes as measures
 from posenc.metrics.probes import order_errors, position_errors, token_pairs
 from posenc.models.files import CONFIG
 from posenc.models.references import WEIGHTS
+from posenc.tokens.tokenized import Tokens
 
 from . import synthetic
 from .test_figures import check_texts, texts

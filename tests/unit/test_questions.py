@@ -23,12 +23,12 @@ from posenc.conditions.learned import LearnedMask, write
 from posenc.conditions.section import Condition
 from posenc.datasets.documents import write_documents
 from posenc.datasets.section import Content
-from posenc.datasets.tokenize import END_OF_TEXT
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.choices import measure as step
 from posenc.metrics.categories import two_level_counts
 from posenc.metrics.choices import chance, mc1, mc2, others
 from posenc.models.load import load
+from posenc.tokens.tokenize import END_OF_TEXT
+from posenc.tokens.tokenized import Tokens
 
 from .small_models import saved
 

@@ -21,10 +21,10 @@ from posenc.capture.calibration import Calibration
 from posenc.capture.evaluation import losses_under
 from posenc.capture.learning import learn
 from posenc.conditions.section import Condition
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.refits import measure as step
 from posenc.measurements.refits import quantities as numbers
 from posenc.models.load import load
+from posenc.tokens.tokenized import Tokens
 
 from . import synthetic_experiments as made_up
 from .split_texts import split_texts

@@ -38,8 +38,6 @@ from posenc.conditions.learned import write as write_mask
 from posenc.conditions.masks import ClosedFormMask
 from posenc.conditions.section import Condition
 from posenc.datasets.documents import read_documents, write_documents
-from posenc.datasets.tokenize import tokenize
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.retraining import figure as figure
 from posenc.measurements.retraining import measure as step
 from posenc.measurements.retraining import quantities as numbers
@@ -50,6 +48,8 @@ from posenc.models.load import load
 from posenc.models.training import batch_rows, learning_rate
 from posenc.study import configs
 from posenc.study.params import load as load_params
+from posenc.tokens.tokenize import tokenize
+from posenc.tokens.tokenized import Tokens
 
 from . import synthetic_experiments as made_up
 from .raw_files import content

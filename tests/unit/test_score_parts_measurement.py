@@ -18,7 +18,6 @@ from posenc.artifacts.files import (
 from posenc.artifacts.tables import write_table
 from posenc.capture.closed_form import HeadMeans
 from posenc.capture.content import with_and_without
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.of_models import CellsJob
 from posenc.measurements.score_parts import measure as step
 from posenc.measurements.score_parts.declaration import ScoreParts
@@ -29,6 +28,7 @@ from posenc.metrics.mask_placebos import shuffled_over_heads, shuffled_within_la
 from posenc.metrics.position_means import Curves, PositionMeans, Turn
 from posenc.metrics.score_parts import correlation, moments, shares, split, with_mask
 from posenc.models.load import load
+from posenc.tokens.tokenized import Tokens
 
 from .runs import made_of_weights
 from .small_models import saved

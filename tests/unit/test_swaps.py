@@ -19,12 +19,12 @@ from posenc.artifacts.files import (
 from posenc.artifacts.tables import write_table
 from posenc.conditions.section import Condition
 from posenc.datasets.documents import write_documents
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.of_models import texts_of
 from posenc.measurements.swaps import measure as step
 from posenc.metrics.bootstrap import ratio_bootstrap
 from posenc.metrics.swaps import exchanged, places, preferred
 from posenc.models.load import load
+from posenc.tokens.tokenized import Tokens
 
 from .raw_files import content
 from .runs import made_of_weights

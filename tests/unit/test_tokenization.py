@@ -11,12 +11,12 @@ from posenc.artifacts.tables import read_table
 from posenc.datasets.documents import read_documents, select, write_documents
 from posenc.datasets.parsing import parse
 from posenc.datasets.section import Evaluation
-from posenc.datasets.tokenize import END_OF_TEXT, byte_level_bpe, tokenize, train_bpe
 from posenc.models.load import ModelError, fetch
 from posenc.models.section import Corpus, Model, PackageSource, Reading
 from posenc.models.tokenizers import copy_tokenizer, save_tokenizer
 from posenc.steps import tokenize as step
 from posenc.study.params import load
+from posenc.tokens.tokenize import END_OF_TEXT, byte_level_bpe, tokenize, train_bpe
 
 from .damage import flip, found_and_marked
 from .raw_files import REVIEWS, archive, content

@@ -21,7 +21,6 @@ from posenc.artifacts.files import ArtifactError, read_sealed, write_json
 from posenc.datasets.documents import read_documents, write_documents
 from posenc.datasets.generated import japanese, reviews
 from posenc.datasets.section import Content, Text
-from posenc.datasets.tokenize import END_OF_TEXT
 from posenc.experiments.fitting import fit
 from posenc.experiments.tokenizers import figure as figure_of
 from posenc.experiments.tokenizers import summary as summary
@@ -44,6 +43,7 @@ from posenc.experiments.tokenizers.network import (
 from posenc.experiments.tokenizers.section import TokenizersTraining
 from posenc.metrics import tokenizers as measures
 from posenc.metrics.perplexity import entropy
+from posenc.tokens.tokenize import END_OF_TEXT
 
 from . import synthetic
 from .damage import Killed

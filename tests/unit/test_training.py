@@ -11,13 +11,13 @@ import torch
 from posenc.artifacts.checkpoints import FILE as CHECKPOINT
 from posenc.artifacts.files import CHECKSUMS, read_sealed, sha256_file, verify
 from posenc.artifacts.tables import write_table
-from posenc.datasets.tokenize import train_bpe
 from posenc.figures.training_loss import read_training
 from posenc.models.load import load
 from posenc.models.section import TrainSource
 from posenc.models.tokenizers import save_tokenizer
 from posenc.models.training import batch_rows, build, learning_rate, sequences, train
 from posenc.steps import train as step
+from posenc.tokens.tokenize import train_bpe
 
 from .damage import Killed, flip, found_and_marked
 

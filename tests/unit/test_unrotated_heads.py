@@ -15,7 +15,6 @@ from posenc.capture.interventions import applied
 from posenc.capture.unrotated import layer_inputs, states_unrotated
 from posenc.conditions.section import Condition
 from posenc.config.labels import display
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.of_models import CellsJob
 from posenc.measurements.unrotated_heads import figure as figure
 from posenc.measurements.unrotated_heads import measure as step
@@ -23,6 +22,7 @@ from posenc.measurements.unrotated_heads import quantities as numbers
 from posenc.measurements.unrotated_heads.declaration import UnrotatedHeads
 from posenc.measurements.unrotated_heads.measure import Choice, Together
 from posenc.metrics.bootstrap import ratio_bootstrap
+from posenc.tokens.tokenized import Tokens
 
 from . import synthetic_experiments as made_up
 from .runs import made_of_weights

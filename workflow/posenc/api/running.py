@@ -35,8 +35,8 @@ from posenc.capture.pair_scores import pair_scores
 from posenc.capture.parts import ConditionError, first_position
 from posenc.capture.patterns import pattern_of, problem
 from posenc.conditions.section import Condition
-from posenc.datasets.tokenize import tokenize
 from posenc.models import schemes
+from posenc.tokens.tokenize import tokenize
 
 if TYPE_CHECKING:
     import pandas

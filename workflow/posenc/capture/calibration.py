@@ -16,7 +16,7 @@ from posenc.capture.parts import architecture, is_decoder
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.masks import FittedMask, LearnedMaskSource, MeanVectors
 from posenc.conditions.section import FIRST_ORDER, Condition
-from posenc.datasets.packing import Pack
+from posenc.tokens.packing import Pack
 
 REACH = 4
 """A parametric mask is written out to so many times the length of the calibration text."""

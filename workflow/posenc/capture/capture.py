@@ -25,8 +25,8 @@ from posenc.capture.masked_attention import of_documents
 from posenc.capture.parts import ConditionError, architecture, blocks, is_decoder
 from posenc.capture.rows import check_ids, output_of
 from posenc.capture.section import Activations
-from posenc.datasets.packing import Pack, positions_of
 from posenc.models.devices import wait_for
+from posenc.tokens.packing import Pack, positions_of
 
 _TORCH_DTYPES = {"float16": torch.float16, "float32": torch.float32}
 

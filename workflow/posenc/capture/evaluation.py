@@ -26,8 +26,8 @@ from posenc.capture.masked_attention import Batch, attending, embedding_factors
 from posenc.capture.parts import architecture, blocks, is_decoder
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition
-from posenc.datasets.packing import Pack, packs_of, windows_of
 from posenc.models.devices import tokens_at_once
+from posenc.tokens.packing import Pack, packs_of, windows_of
 
 INTACT = Condition()
 STATES_BYTES = 2**29

@@ -14,7 +14,7 @@ from posenc.capture.evaluation import last_states_under
 from posenc.capture.losses import logits_of
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition
-from posenc.datasets.packing import Pack
+from posenc.tokens.packing import Pack
 
 _ROWS = 64
 """Places whose logits, one for each token of the vocabulary, are in memory together."""

@@ -15,7 +15,7 @@ from posenc.architectures.position import Table
 from posenc.artifacts.files import ArtifactError
 from posenc.capture.masked_attention import of_documents, packed
 from posenc.capture.parts import architecture
-from posenc.datasets.packing import positions_of
+from posenc.tokens.packing import positions_of
 
 
 def check_ids(model: nn.Module, ids: Tensor) -> None:  # ids [...]

@@ -42,9 +42,9 @@ from posenc.artifacts.tables import read_table, write_table
 from posenc.capture.section import Activations
 from posenc.conditions.section import Condition
 from posenc.config.base import Name, Section
-from posenc.datasets.tokenized import Tokens
 from posenc.models.files import model_digests
 from posenc.models.section import Reading
+from posenc.tokens.tokenized import Tokens
 
 
 class Job(Section):

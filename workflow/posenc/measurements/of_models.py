@@ -15,7 +15,6 @@ from posenc.artifacts.files import ArtifactError, sha256_file
 from posenc.artifacts.results import NotMeasured, Result
 from posenc.config.base import Name
 from posenc.datasets.documents import read_documents
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.declaration import Measurement
 from posenc.measurements.frame import (
     Config,
@@ -29,6 +28,7 @@ from posenc.measurements.frame import (
 )
 from posenc.models.files import model_digests
 from posenc.models.section import Reading
+from posenc.tokens.tokenized import Tokens
 
 P = TypeVar("P", bound=BaseModel)
 

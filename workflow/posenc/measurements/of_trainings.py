@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from posenc.artifacts.results import NotMeasured, Result
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.declaration import Measurement
 from posenc.measurements.frame import seal
+from posenc.tokens.tokenized import Tokens
 
 
 class Cell(NamedTuple):

@@ -17,7 +17,6 @@ from posenc.artifacts.results import Interval, NotMeasured, Result
 from posenc.conditions.learned import LearnedMask, read
 from posenc.conditions.section import Condition
 from posenc.config.base import Name
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.declaration import INTACT, WITHOUT, Measurement
 from posenc.measurements.frame import Config, Output, documented, lacking, not_run, seal
 from posenc.measurements.of_models import (
@@ -33,6 +32,7 @@ from posenc.measurements.of_models import (
 )
 from posenc.metrics.recovery import PairedMeans, is_lost, recovered
 from posenc.models.files import model_digests
+from posenc.tokens.tokenized import Tokens
 
 
 class ConditionsJob(CellsJob[P], Generic[P]):

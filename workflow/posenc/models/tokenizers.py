@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posenc.artifacts.files import CHECKSUMS, atomic_file, write_checksums
-from posenc.datasets.tokenize import begin_of, byte_level_bpe
 from posenc.models.files import (
     BYTE_LEVEL,
     CONFIG,
@@ -19,6 +18,7 @@ from posenc.models.files import (
 )
 from posenc.models.json_files import read_mapping
 from posenc.models.refusals import reason_of
+from posenc.tokens.tokenize import begin_of, byte_level_bpe
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

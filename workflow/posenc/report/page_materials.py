@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from posenc.architectures.needs import Need
-from posenc.datasets.coverage import Coverage
 from posenc.figures.catalogue import FIGURES
 from posenc.report.counts import drawn_of
 from posenc.report.page_numbers import typographic
 from posenc.report.records import Results
+from posenc.tokens.coverage import Coverage
 
 
 class Verification(TypedDict):

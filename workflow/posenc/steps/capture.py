@@ -24,8 +24,8 @@ from posenc.artifacts.precision import SAMPLE_TOKENS, Precision, StatesError
 from posenc.artifacts.shards import ShardFile
 from posenc.capture.runs import Job, Run, is_finished, runs_of, write_shard
 from posenc.capture.section import Activations
-from posenc.datasets.packing import packs_of
 from posenc.models.devices import tokens_at_once, wait_for
+from posenc.tokens.packing import packs_of
 
 if TYPE_CHECKING:
     from posenc.capture.capture import Shape

@@ -30,11 +30,11 @@ from posenc.conditions.learned import LearnedMask
 from posenc.conditions.learned import read as read_mask
 from posenc.conditions.section import Condition
 from posenc.config.base import Name, Section
-from posenc.datasets.coverage import coverage_of
-from posenc.datasets.packing import packs_of
-from posenc.datasets.tokenized import Tokens
 from posenc.models.files import CONFIG, model_digests
 from posenc.models.section import Reading
+from posenc.tokens.coverage import coverage_of
+from posenc.tokens.packing import packs_of
+from posenc.tokens.tokenized import Tokens
 
 CHUNK_TOKENS = 16384
 """Tokens of the documents after which finished work is written down."""

@@ -22,9 +22,9 @@ from posenc.artifacts.provenance import code_digest, versions
 from posenc.conditions.learned import read, write
 from posenc.conditions.masks import LearnedMaskSource, beneath
 from posenc.config.base import Name, Section
-from posenc.datasets.tokenized import Tokens
 from posenc.models.files import model_digests
 from posenc.models.section import Reading
+from posenc.tokens.tokenized import Tokens
 
 
 class Job(Section):

@@ -14,12 +14,12 @@ from posenc.artifacts.files import if_whole, sha256_file, verify
 from posenc.artifacts.provenance import code_digest, versions
 from posenc.artifacts.tables import read_table, write_table
 from posenc.config.base import Name, Section
-from posenc.datasets.coverage import coverage_of
 from posenc.datasets.documents import read_documents, select
 from posenc.datasets.section import Evaluation
-from posenc.datasets.tokenize import SCHEMA, tokenize
-from posenc.datasets.tokenized import Metadata
 from posenc.models.section import Reading
+from posenc.tokens.coverage import coverage_of
+from posenc.tokens.tokenize import SCHEMA, tokenize
+from posenc.tokens.tokenized import Metadata
 
 
 class Text(Section):

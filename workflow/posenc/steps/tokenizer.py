@@ -27,7 +27,7 @@ def main(
         copy_tokenizer(key, folder, output.parent)
         return
     from posenc.datasets.documents import training_documents
-    from posenc.datasets.tokenize import train_bpe
+    from posenc.tokens.tokenize import train_bpe
 
     training, _ = training_documents(
         documents, corpus.split, corpus.documents, corpus.validation_share, corpus.seed

@@ -39,7 +39,7 @@ def main(
     """Write the model's folder to OUTPUT, its loss curve to CURVE and its summary to SUMMARY."""
     from tokenizers import Tokenizer
 
-    from posenc.datasets.tokenize import END_OF_TEXT
+    from posenc.tokens.tokenize import END_OF_TEXT
 
     use_threads(threads)
     source = read_section(config, TrainSource)

@@ -14,8 +14,8 @@ from posenc.artifacts.files import sha256_file, verify
 from posenc.artifacts.provenance import versions
 from posenc.artifacts.tables import write_table
 from posenc.datasets.documents import training_documents
-from posenc.datasets.tokenize import SCHEMA, tokenize
 from posenc.models.section import Corpus
+from posenc.tokens.tokenize import SCHEMA, tokenize
 
 
 def main(

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from posenc.artifacts.files import if_whole
 from posenc.artifacts.tables import read_table
-from posenc.datasets.coverage import Coverage, coverage_of
 from posenc.study.params import Params
 from posenc.study.storage import SPECIAL_TOKENS, TOKEN_BYTES, text_sizes, tokens_path
+from posenc.tokens.coverage import Coverage, coverage_of
 
 
 def lines(params: Params) -> Iterator[str]:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from posenc.artifacts.files import ArtifactError, sha256_file, verify
 from posenc.datasets.documents import read_documents
-from posenc.datasets.tokenize import tokenize
 from posenc.experiments.downstream.section import DownstreamTraining
 from posenc.experiments.frame import TRAINING_SPLIT, Files, LabelledJob, tested_split
 from posenc.metrics.downstream import balanced_rows
@@ -22,6 +21,7 @@ from posenc.metrics.order_sensitivity import (
 )
 from posenc.models.files import model_digests
 from posenc.models.section import Reading
+from posenc.tokens.tokenize import tokenize
 
 SPLITS = ("training", "validation", "test")
 MOST_UNCHANGED = 0.02

@@ -103,8 +103,8 @@ class Experiment:
     ) -> None:
         import torch
 
-        from posenc.datasets.tokenize import END_OF_TEXT, train_bpe
         from posenc.models.training import sequences
+        from posenc.tokens.tokenize import END_OF_TEXT, train_bpe
 
         if parameters.d_model % parameters.n_heads:
             raise ArtifactError(

@@ -18,8 +18,8 @@ from tokenizers import (
     trainers,
 )
 
-from posenc.datasets.tokenize import END_OF_TEXT, train_bpe
 from posenc.metrics.tokenizers import byte_offsets, segment_of
+from posenc.tokens.tokenize import END_OF_TEXT, train_bpe
 
 UNKNOWN = "<|unknown|>"
 BATCH_DOCUMENTS = 200
@@ -42,7 +42,7 @@ def train_tokenizer(kind: str, texts: Sequence[str], vocabulary_size: int) -> To
     kind
         ``whitespace``: a word with the space before it, any other white space by itself, of which
         the most frequent are known. ``character``: the most frequent code points. ``bpe``:
-        :func:`posenc.datasets.tokenize.train_bpe`. ``unigram``: the unigram model of SentencePiece
+        :func:`posenc.tokens.tokenize.train_bpe`. ``unigram``: the unigram model of SentencePiece
         (Kudo 2018, https://aclanthology.org/P18-1007) as the library trains it; a space belongs to
         the piece that it begins.
     texts

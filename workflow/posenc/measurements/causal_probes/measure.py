@@ -45,8 +45,6 @@ from posenc.artifacts.results import Interval
 from posenc.artifacts.samples import layer_name
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition, dumped
-from posenc.datasets.packing import positions_of
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.causal_probes import result
 from posenc.measurements.causal_probes.declaration import FEWEST, MEASUREMENT, CausalProbes
 from posenc.measurements.frame import bootstrap
@@ -57,6 +55,8 @@ from posenc.metrics.recovery import PairedMeans
 from posenc.metrics.sampling import sampled
 from posenc.models.devices import use_threads
 from posenc.models.load import load
+from posenc.tokens.packing import positions_of
+from posenc.tokens.tokenized import Tokens
 
 Floats = NDArray[np.floating]
 WITHOUT = "zero"

@@ -27,7 +27,6 @@ from posenc.artifacts.files import sha256_file, verify
 from posenc.artifacts.results import Interval, NotMeasured
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import dumped
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.choices.declaration import FIELD, MEASUREMENT, Choices
 from posenc.measurements.choices.result import Answering, Chance, Scores
 from posenc.measurements.declaration import INTACT
@@ -45,6 +44,7 @@ from posenc.measurements.under_conditions import ConditionsJob, loaded, losses_s
 from posenc.metrics.categories import CategoryMeans, has_categories
 from posenc.metrics.choices import chance, mc1, mc2, others
 from posenc.metrics.recovery import PairedMeans
+from posenc.tokens.tokenized import Tokens
 
 Floats = NDArray[np.float64]
 SCORES = ("mc1", "mc2")
@@ -205,7 +205,7 @@ def sequences(
     questions
         Whose answers follow it.
     """
-    from posenc.datasets.tokenize import tokenize
+    from posenc.tokens.tokenize import tokenize
 
     texts = []
     for text, question in zip(asked, questions, strict=True):

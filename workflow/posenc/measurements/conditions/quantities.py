@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from posenc.artifacts.numbers import Entry, Facts, NotRun, Number, Quantities
 from posenc.artifacts.printing import number
 from posenc.artifacts.results import Interval
-from posenc.datasets.coverage import Coverage
+from posenc.tokens.coverage import Coverage
 
 if TYPE_CHECKING:
     from posenc.measurements.conditions.result import (

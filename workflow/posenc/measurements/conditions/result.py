@@ -9,7 +9,7 @@ from posenc.artifacts.results import Interval, OfDocuments, Part, Spec
 
 
 class DocumentsRead(Part):
-    """How much of its documents the model reads (:class:`posenc.datasets.coverage.Coverage`)."""
+    """How much of its documents the model reads (:class:`posenc.tokens.coverage.Coverage`)."""
 
     documents: int
     cut: int

@@ -19,7 +19,6 @@ from tqdm import tqdm
 
 from posenc.artifacts.command import run
 from posenc.artifacts.results import Interval
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.effective_keys import result
 from posenc.measurements.effective_keys.declaration import FEWEST, MEASUREMENT, EffectiveKeys
 from posenc.measurements.frame import bootstrap
@@ -29,6 +28,7 @@ from posenc.metrics.effective_keys import PARTS, parts
 from posenc.metrics.patterns import attention_pattern
 from posenc.metrics.recovery import PairedMeans
 from posenc.metrics.similarity import token_cosines
+from posenc.tokens.tokenized import Tokens
 
 Floats = NDArray[np.float64]
 NAMES = ("keys", "others", "first", "largest")

@@ -79,7 +79,7 @@ def encoded(
     job: Job[ExchangedRoles], tokenizer: Any, roles: list[Roles], kind: str
 ) -> list[list[int]]:
     """Tokens of one kind of sentence, made as those of documents."""
-    from posenc.datasets.tokenize import tokenize
+    from posenc.tokens.tokenize import tokenize
 
     texts = [getattr(sentence, kind) for sentence in roles]
     reading = job.reading

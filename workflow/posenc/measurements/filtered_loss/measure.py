@@ -21,8 +21,6 @@ from tqdm import tqdm
 
 from posenc.artifacts.command import run
 from posenc.artifacts.results import Interval
-from posenc.datasets.packing import packs_of
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.filtered_loss import result
 from posenc.measurements.filtered_loss.declaration import FEWEST, MEASUREMENT, FilteredLoss
 from posenc.measurements.frame import bootstrap
@@ -30,6 +28,8 @@ from posenc.measurements.of_models import beginnings, of_tokens
 from posenc.metrics.band_projections import random_directions, wave_bands, waves
 from posenc.metrics.recovery import PairedMeans
 from posenc.metrics.similarity import token_cosines
+from posenc.tokens.packing import packs_of
+from posenc.tokens.tokenized import Tokens
 
 if TYPE_CHECKING:
     from posenc.capture.masked_attention import PairScores

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from posenc.artifacts.activations import ActivationStore
 from posenc.artifacts.files import ArtifactError
-from posenc.datasets.packing import positions_of
 from posenc.metrics.hard_attention import standardised
 from posenc.metrics.patterns import query_pattern
 from posenc.metrics.sampling import sampled
 from posenc.models.values import ValueMaps
+from posenc.tokens.packing import positions_of
 
 Shards = dict[int, tuple[NDArray, NDArray, NDArray]]
 """Hidden states, queries and keys of each shard, mapped into memory."""

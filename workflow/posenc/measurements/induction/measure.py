@@ -20,7 +20,6 @@ from posenc.artifacts.command import run
 from posenc.artifacts.results import Interval, NotMeasured
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition, dumped
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.declaration import INTACT
 from posenc.measurements.frame import Resampling, bootstrap, not_run
 from posenc.measurements.induction import result
@@ -34,6 +33,7 @@ from posenc.metrics.induction import (
     uniform_scores,
 )
 from posenc.metrics.recovery import PairedMeans
+from posenc.tokens.tokenized import Tokens
 
 Floats = NDArray[np.float64]
 CHOOSING, MEASURED = slice(0, None, 2), slice(1, None, 2)

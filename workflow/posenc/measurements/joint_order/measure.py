@@ -21,7 +21,6 @@ from posenc.artifacts.command import run
 from posenc.artifacts.results import Interval, NotMeasured
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition, dumped
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.declaration import INTACT
 from posenc.measurements.frame import bootstrap, not_run
 from posenc.measurements.joint_order.declaration import MEASUREMENT, JointOrder
@@ -29,6 +28,7 @@ from posenc.measurements.joint_order.result import Distribution, Orders, Pairs, 
 from posenc.measurements.under_conditions import ConditionsJob, of_masks, recovered_loss
 from posenc.metrics.joint_order import likeness, order_of
 from posenc.metrics.recovery import PairedMeans
+from posenc.tokens.tokenized import Tokens
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -20,8 +20,6 @@ from tqdm import tqdm
 from posenc.artifacts.files import ArtifactError
 from posenc.artifacts.results import Interval, NotMeasured
 from posenc.conditions.positions import ROTATION
-from posenc.datasets.packing import packs_of, positions_of
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.frame import not_run
 from posenc.measurements.layer_norm import result
 from posenc.measurements.layer_norm.declaration import MEASUREMENT, LayerNorm
@@ -29,6 +27,8 @@ from posenc.measurements.of_models import of_tokens
 from posenc.metrics.normalisation import SOURCES, ScaleEffect, carried, of_scale, parts
 from posenc.metrics.position_moments import MapEffect, of_map
 from posenc.metrics.sampling import shuffled_within
+from posenc.tokens.packing import packs_of, positions_of
+from posenc.tokens.tokenized import Tokens
 
 if TYPE_CHECKING:
     from torch.nn import Module

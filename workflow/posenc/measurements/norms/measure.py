@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from posenc.architectures.needs import NotKnown
 from posenc.artifacts.command import read_section, run
-from posenc.datasets.packing import positions_of
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.frame import Config, Output, lacking, not_run, seal
 from posenc.measurements.norms.declaration import MEASUREMENT, Norms
 from posenc.measurements.norms.result import (
@@ -24,6 +22,8 @@ from posenc.metrics.sampling import sampled
 from posenc.models.discovered import tensors_of
 from posenc.models.files import model_digests
 from posenc.models.weights import Weights
+from posenc.tokens.packing import positions_of
+from posenc.tokens.tokenized import Tokens
 
 
 def main(

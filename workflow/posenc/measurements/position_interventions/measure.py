@@ -36,8 +36,6 @@ from tqdm import tqdm
 from posenc.artifacts.command import run
 from posenc.artifacts.results import Interval, NotMeasured
 from posenc.conditions.positions import ROTATION
-from posenc.datasets.packing import packs_of, positions_of
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.filtered_loss.declaration import FEWEST
 from posenc.measurements.filtered_loss.measure import BATCH_TOKENS, RESULTS, effects
 from posenc.measurements.frame import bootstrap, not_run
@@ -50,6 +48,8 @@ from posenc.measurements.position_interventions.declaration import (
 )
 from posenc.metrics.position_parts import PARTS, Sizes, means_by_position, parts_of, sizes
 from posenc.metrics.recovery import PairedMeans, is_lost
+from posenc.tokens.packing import packs_of, positions_of
+from posenc.tokens.tokenized import Tokens
 
 if TYPE_CHECKING:
     from torch import Tensor

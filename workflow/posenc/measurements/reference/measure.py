@@ -12,7 +12,6 @@ from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import read_json, sha256_file, verify
 from posenc.artifacts.results import Interval
 from posenc.artifacts.tables import read_table
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.frame import Config, Output, bootstrap, seal
 from posenc.measurements.of_models import CellsJob, Model, TokensFolder, WeightsFolder, cells
 from posenc.measurements.reference.declaration import MEASUREMENT, Reference
@@ -20,6 +19,7 @@ from posenc.measurements.reference.result import Level, NoLevels, ReferenceLevel
 from posenc.metrics.ngram import KneserNey, Unigram, uniform_nll
 from posenc.metrics.perplexity import bits_per_byte, corpus_perplexity, nll_per_token
 from posenc.models.files import CONFIG
+from posenc.tokens.tokenized import Tokens
 
 NAMES = {1: "unigram", 2: "Kneser-Ney bigram", 3: "Kneser-Ney trigram"}
 

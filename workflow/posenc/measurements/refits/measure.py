@@ -153,7 +153,7 @@ def drawn(job: Job, evaluated: list[Cell], source: Path, tokenizer: Path) -> lis
     """
     from tokenizers import Tokenizer
 
-    from posenc.datasets.tokenize import tokenize
+    from posenc.tokens.tokenize import tokenize
 
     parameters = job.parameters
     own = next((cell for cell in evaluated if cell.of["dataset"] == job.calibration), None)

@@ -28,7 +28,6 @@ from posenc.conditions.learned import LearnedMask
 from posenc.conditions.positions import ROTATION
 from posenc.conditions.section import dumped
 from posenc.config.base import Name
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.declaration import INTACT, WITHOUT
 from posenc.measurements.frame import Config, Output, bootstrap, not_run
 from posenc.measurements.of_models import (
@@ -49,6 +48,7 @@ from posenc.measurements.under_conditions import ConditionsJob, learned_masks
 from posenc.metrics.crossed import CrossedMeans
 from posenc.metrics.retraining import worth
 from posenc.models.files import model_digests
+from posenc.tokens.tokenized import Tokens
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -211,8 +211,8 @@ def text_of(job: Job, evaluated: list[Cell], documents: Path, tokenizer: Path) -
     """
     from tokenizers import Tokenizer
 
-    from posenc.datasets.tokenize import tokenize
     from posenc.models.training import sequences
+    from posenc.tokens.tokenize import tokenize
 
     parameters = job.parameters
     by_dataset = {cell.of["dataset"]: cell.text for cell in evaluated}

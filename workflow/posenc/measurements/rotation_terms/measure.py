@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from posenc.artifacts.command import run
 from posenc.artifacts.results import Interval, NotMeasured
 from posenc.conditions.positions import ROTATION
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.frame import bootstrap, not_run
 from posenc.measurements.of_models import halves, of_tokens
 from posenc.measurements.rotation_terms.declaration import MEASUREMENT, SHORTEST, RotationTerms
@@ -34,6 +33,7 @@ from posenc.metrics.closed_form import Means, visible_pairs
 from posenc.metrics.first_order import TERMS, terms
 from posenc.metrics.mask_placebos import neighbours, shuffled_over_heads
 from posenc.metrics.patterns import softmax
+from posenc.tokens.tokenized import Tokens
 
 if TYPE_CHECKING:
     from posenc.capture.content import Heads

@@ -51,7 +51,7 @@ def tokens_of(
 
     A token that the tokenizer adds goes by its name in the vocabulary.
     """
-    from posenc.datasets.tokenize import tokenize
+    from posenc.tokens.tokenize import tokenize
 
     (row,) = tokenize(tokenizer, ["0"], [sentence], longest, is_decoder).to_pylist()
     ids = row["input_ids"]

@@ -25,7 +25,6 @@ from tqdm import tqdm
 
 from posenc.artifacts.command import run
 from posenc.artifacts.results import Interval, NotMeasured
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.frame import bootstrap, not_run
 from posenc.measurements.of_models import beginnings, of_tokens
 from posenc.measurements.savings import result
@@ -33,6 +32,7 @@ from posenc.measurements.savings.declaration import FEWEST, MEASUREMENT, Savings
 from posenc.metrics.bootstrap import ratio_bootstrap
 from posenc.metrics.caches import ROUNDED, relative_differences
 from posenc.metrics.rotary import rotate
+from posenc.tokens.tokenized import Tokens
 
 if TYPE_CHECKING:
     from posenc.capture.caches import Cache

@@ -16,8 +16,6 @@ from tqdm import tqdm
 
 from posenc.artifacts.command import read_section, run
 from posenc.artifacts.files import ArtifactError, read_sealed, sha256_file
-from posenc.datasets.packing import positions_of
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.frame import Config, Output, seal
 from posenc.measurements.of_models import CellsJob, Model, TokensFolder, WeightsFolder, cells
 from posenc.measurements.probes.declaration import Probes
@@ -28,6 +26,8 @@ from posenc.measurements.scheme_probes.result import SchemeProbes, Training
 from posenc.models.devices import device_for, use_threads
 from posenc.models.files import model_digests
 from posenc.models.load import load
+from posenc.tokens.packing import positions_of
+from posenc.tokens.tokenized import Tokens
 
 
 class SchemeJob(CellsJob[Probes]):

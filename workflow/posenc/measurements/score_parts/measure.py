@@ -20,7 +20,6 @@ from tqdm import tqdm
 
 from posenc.artifacts.command import run
 from posenc.artifacts.results import Interval
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.frame import bootstrap
 from posenc.measurements.of_models import halves, of_tokens
 from posenc.measurements.score_parts import result
@@ -31,6 +30,7 @@ from posenc.metrics.mask_placebos import shuffled_over_heads, shuffled_within_la
 from posenc.metrics.patterns import softmax
 from posenc.metrics.position_means import Curves
 from posenc.metrics.score_parts import PARTS, correlation, moments, shares, split, with_mask
+from posenc.tokens.tokenized import Tokens
 
 if TYPE_CHECKING:
     from posenc.capture.content import Heads

@@ -19,7 +19,6 @@ from posenc.artifacts.command import run
 from posenc.artifacts.results import Interval, NotMeasured
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition, dumped
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.frame import bootstrap, not_run
 from posenc.measurements.swaps.declaration import MEASUREMENT, Swaps
 from posenc.measurements.swaps.result import Distance, Preference, Preferences
@@ -32,6 +31,7 @@ from posenc.measurements.under_conditions import (
 from posenc.metrics.order_sensitivity import token_words
 from posenc.metrics.recovery import PairedMeans
 from posenc.metrics.swaps import exchanged, places, preferred
+from posenc.tokens.tokenized import Tokens
 
 Floats = NDArray[np.float64]
 BATCH_TOKENS = 4096

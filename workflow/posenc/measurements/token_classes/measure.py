@@ -19,7 +19,6 @@ from posenc.artifacts.command import run
 from posenc.artifacts.results import Interval, NotMeasured
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import dumped
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.declaration import INTACT
 from posenc.measurements.frame import bootstrap, not_run
 from posenc.measurements.token_classes.declaration import MEASUREMENT, TokenClasses
@@ -36,6 +35,7 @@ from posenc.metrics.token_classes import (
     levels_of,
     word_classes,
 )
+from posenc.tokens.tokenized import Tokens
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

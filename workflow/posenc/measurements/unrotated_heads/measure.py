@@ -21,13 +21,13 @@ from tqdm import tqdm
 from posenc.artifacts.command import run
 from posenc.artifacts.results import Interval, NotMeasured
 from posenc.conditions.positions import ROTATION
-from posenc.datasets.packing import packs_of
-from posenc.datasets.tokenized import Tokens
 from posenc.measurements.frame import bootstrap, not_run
 from posenc.measurements.of_models import beginnings, of_tokens
 from posenc.measurements.unrotated_heads.declaration import FEWEST, MEASUREMENT, UnrotatedHeads
 from posenc.measurements.unrotated_heads.result import Head, HeadSet, Key, Layer, Rotations
 from posenc.metrics.recovery import PairedMeans
+from posenc.tokens.packing import packs_of
+from posenc.tokens.tokenized import Tokens
 
 Floats = NDArray[np.float64]
 BATCH_TOKENS = 4096

@@ -8,7 +8,6 @@ from typing import Any, TypedDict
 from urllib.parse import urlsplit
 
 from posenc.artifacts.numbers import NotRun, Number
-from posenc.datasets.coverage import Coverage
 from posenc.report import quantities as keys
 from posenc.report.collection import collect
 from posenc.report.readers import numbers_of
@@ -21,6 +20,7 @@ from posenc.report.tables.cells import (
     number_of,
     shared_decimals,
 )
+from posenc.tokens.coverage import Coverage
 
 
 class Models(TypedDict):

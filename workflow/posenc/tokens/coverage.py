@@ -49,7 +49,7 @@ def coverage_of(table: pa.Table) -> Coverage:
     Parameters
     ----------
     table
-        Of :func:`posenc.datasets.tokenize.tokenize`.
+        Of :func:`posenc.tokens.tokenize.tokenize`.
     """
     specials = table["special"].to_pylist()
     read = sum(len(special) - sum(special) for special in specials)

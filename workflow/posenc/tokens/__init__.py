@@ -1,0 +1,1 @@
+"""Documents as ids: tokenizers, packing."""

@@ -10,6 +10,7 @@ import pytest
 
 from posenc.figures.catalogue import DOCUMENTS
 from posenc.frontends import leftovers
+from posenc.report import gathered
 from posenc.report.typeset import numbers_tex
 from posenc.steps import page, typeset
 from posenc.study import configs, plan
@@ -204,7 +205,7 @@ def test_documents_have_all_that_they_ask_for_of_what_a_study_measures(seed, tmp
         except ParamsError:
             continue  # one that reads another
     files = synthetic.write_chosen(tmp_path, params)
-    results = typeset.read(files["study"], *ARGUMENTS.values(), synthetic.measured(files))
+    results = gathered.read(files["study"], *ARGUMENTS.values(), synthetic.measured(files))
     text = numbers_tex(results)
     assert defined(text, "posencabsent") >= set(experiments) - set(taken)
     had = {key for how in ("value", "estimate", "notrun") for key in defined(text, f"posenc{how}")}

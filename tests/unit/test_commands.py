@@ -17,8 +17,8 @@ from posenc.cli import app
 from posenc.figures.catalogue import FIGURES
 from posenc.frontends.leftovers import set_aside, tidy
 from posenc.report.collection import collect
+from posenc.report.gathered import read
 from posenc.report.showing import UnknownKeyError, described, measurements_of
-from posenc.steps.typeset import read
 from posenc.study.params import load
 from posenc.study.remove import take_out
 from posenc.study.shown import is_parameter

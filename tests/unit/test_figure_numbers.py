@@ -10,9 +10,9 @@ from posenc.artifacts.files import read_json
 from posenc.drawing.exhibit import PAPER
 from posenc.figures.catalogue import FIGURES, PAPER_ORDER, heading_of, numbered
 from posenc.report import page, typeset
+from posenc.report.gathered import read_published
 from posenc.report.page_pictures import Pictures
 from posenc.report.records import Results
-from posenc.steps.typeset import read_published
 
 from . import synthetic
 

@@ -12,6 +12,7 @@ import pytest
 from posenc.artifacts.numbers import NotRun, Number
 from posenc.figures.catalogue import FIGURES
 from posenc.report import page
+from posenc.report.gathered import read
 from posenc.report.headlines import FINDINGS, HEADLINES, WITHOUT
 from posenc.report.links import ways_in
 from posenc.report.page_findings import MARGIN, findings, headlines
@@ -19,7 +20,6 @@ from posenc.report.page_materials import synthetic as generated
 from posenc.report.page_rows import rows_of
 from posenc.report.records import Place
 from posenc.steps import page as step
-from posenc.steps.typeset import read
 
 from . import synthetic
 from .test_page import PUBLISHED, VERSIONS, Document, cells, planted_figure

@@ -19,11 +19,11 @@ from posenc.measurements.lags.result import Comparison
 from posenc.measurements.token_classes.quantities import PAYING
 from posenc.report import typeset
 from posenc.report.collection import collect
+from posenc.report.gathered import read
 from posenc.report.readers import QUANTITIES, numbers_of
 from posenc.report.records import Results
 from posenc.report.tables import positions as position_tables
 from posenc.report.words import label
-from posenc.steps import typeset as step
 
 from . import synthetic, synthetic_experiments
 from . import synthetic_positions as made
@@ -59,7 +59,7 @@ def results(tmp_path_factory) -> Results:
     paper = synthetic.PROJECT / "paper"
     versions = synthetic.PROJECT / "docs/mask-versions.json"
     measured = synthetic.measured(written)
-    return step.read(written["study"], paper / "published.yaml", versions, measured)
+    return read(written["study"], paper / "published.yaml", versions, measured)
 
 
 @pytest.mark.parametrize("kind", CASES)

@@ -15,10 +15,10 @@ from posenc.report import page
 from posenc.report.asked import is_asked
 from posenc.report.collection import collect
 from posenc.report.comparison import compare
+from posenc.report.gathered import read
 from posenc.report.page_rows import rows_of
 from posenc.report.records import Place
 from posenc.report.typeset import numbers_json
-from posenc.steps.typeset import read
 from posenc.study import plan
 
 from . import synthetic

@@ -27,7 +27,7 @@ from posenc.artifacts.numbers import NotRun, Number
 from posenc.conditions.groups import GROUPS
 from posenc.conditions.semantics import semantics
 from posenc.figures.catalogue import DOCUMENTS, FIGURES, TABLES
-from posenc.report import page_rows, typeset
+from posenc.report import gathered, page_rows, typeset
 from posenc.report import quantities as numbers
 from posenc.report.collection import collect
 from posenc.report.quantities import decimals_of, written
@@ -63,7 +63,7 @@ def results(root, name="default", models=None):
 
 def read(study, inputs):
     """What the step reads."""
-    return step.read(study, PAPER / "published.yaml", VERSIONS, inputs)
+    return gathered.read(study, PAPER / "published.yaml", VERSIONS, inputs)
 
 
 @pytest.fixture(scope="module", params=STUDIES)
@@ -514,11 +514,11 @@ def test_wrong_inputs_are_refused(tmp_path):
     text = (tmp_path / "published.yaml").read_text()
     (tmp_path / "published.yaml").write_text(text.replace('"0.7702"', "0.7702"))
     with pytest.raises(ArtifactError, match="quotation marks"):
-        step.read_published(tmp_path / "published.yaml")
+        gathered.read_published(tmp_path / "published.yaml")
     text = text.replace('"0.7702"', r"'\input{/etc/passwd}'")
     (tmp_path / "published.yaml").write_text(text)
     with pytest.raises(ArtifactError, match=r"bert\.zero\.cosine\.value is .*: write digits and a"):
-        step.read_published(tmp_path / "published.yaml")
+        gathered.read_published(tmp_path / "published.yaml")
 
 
 def row_of(table, name):
@@ -754,7 +754,7 @@ def test_columns_leave_room_for_every_number():
 @pytest.fixture
 def read_once(monkeypatch):
     """A file that is read again and again is checked once."""
-    monkeypatch.setattr(step, "read_sealed", functools.cache(step.read_sealed))
+    monkeypatch.setattr(gathered, "read_sealed", functools.cache(gathered.read_sealed))
 
 
 @pytest.mark.parametrize("of_each_kind", quick("one", of=["one", "all"]))

@@ -233,8 +233,8 @@ def _show_number(params: Params, number: str) -> None:
     from posenc.artifacts.files import ArtifactError
     from posenc.frontends.place import commit
     from posenc.frontends.verification import of_study, planned_digests
+    from posenc.report.gathered import gather
     from posenc.report.showing import UnknownKeyError, described, measurements_of
-    from posenc.steps.typeset import gather
     from posenc.study.facts import facts
     from posenc.study.shown import misspelt
 

@@ -12,8 +12,8 @@ import typer
 from posenc.artifacts.command import run
 from posenc.artifacts.files import ArtifactError, read_sealed, verify, write_text
 from posenc.report import page
+from posenc.report.gathered import read
 from posenc.report.page_rows import MissingError, rows_of
-from posenc.steps.typeset import read
 
 
 def main(

@@ -181,6 +181,8 @@ def a_project(folder: Path, hub: Path, address: str) -> Project:
     raw["study"] = "real"
     yaml = YAML(typ="safe")
     yaml.default_flow_style = False
+    # The file of a study is plain YAML, which is read without anchors.
+    yaml.representer.ignore_aliases = lambda _: True
     with (folder / "params.yaml").open("w") as file:
         yaml.dump(raw, file)
     for study in (folder / "studies").iterdir():

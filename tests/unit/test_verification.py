@@ -69,6 +69,7 @@ def test_bit_rot_is_found_by_reading_and_the_next_run_knows(path):
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert wrong() == [f"damaged: {path}"], "named once, not again where it is read"
     assert Contents().digest(path) != whole
+    assert Path(path).stat().st_mtime_ns != before.st_mtime_ns, "DVC goes by dates alone"
 
 
 def test_what_is_gone_is_named():

@@ -146,6 +146,7 @@ def corrupt(path: Path) -> None:
 TOKENS = f"{STUDY}/tokens/decoder/sample_reviews.parquet"
 STORE = f"{STUDY}/activations/decoder/sample_reviews/zero"
 SHARD = f"{STORE}/shard-00001.safetensors"
+CHECKSUMS = f"{STUDY}/generated/checksums.json"
 
 
 @pytest.mark.parametrize("is_kept", quick(True, of=[True, False]))
@@ -192,6 +193,19 @@ def test_what_a_disk_forgot_is_found_when_it_is_read(project, expected):
         assert (project.folder / name).exists(), "nothing is removed at the moment of reading"
     project.snakemake()
     assert expected.differences(project) == []
+
+
+def test_bit_rot_that_was_found_is_made_again_by_dvc(project, expected):
+    assert project.reproduced() == [], "DVC has read all files, and goes by their dates from now on"
+    (receipt,) = (project.folder / STUDY / "receipts").rglob("typeset.json")
+    for path in (*(project.folder / name for name in (TOKENS, CHECKSUMS)), receipt):
+        before = path.stat()
+        corrupt(path)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert project.run("posenc", "verify", check=False).returncode == 1
+    project.run("dvc", "repro")
+    assert expected.differences(project) == []
+    assert project.planned() == {}
 
 
 # --- Two runs at once ---------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 from posenc.artifacts import receipts
 from posenc.artifacts.contents import Contents
-from posenc.artifacts.files import sha256_of_json_file
+from posenc.artifacts.files import mark_for_remaking, sha256_of_json_file
 from posenc.artifacts.receipts import FOLDER, Receipt
 from posenc.study import plan
 from posenc.study.configs import sections
@@ -19,7 +19,7 @@ from posenc.study.params import Params
 def verify_files(params: Params) -> tuple[list[str], int, int]:
     """Compare every file that the active study's jobs made, or read, with their receipts.
 
-    Damaged files are remembered, so that the next run makes them again.
+    Damaged files are marked, so that the next run of either front end makes them again.
 
     Parameters
     ----------
@@ -44,14 +44,15 @@ def verify_files(params: Params) -> tuple[list[str], int, int]:
         )
         now = dict(zip(there, digests, strict=True))
     now |= planned_digests(params)
-    wrong = [
-        f"damaged: {path}: it is no receipt" for path, stored in by_path.items() if stored is None
-    ]
-    wrong += [
-        f"{'damaged' if name in now else 'gone'}: {name}"
-        for name, sha in outputs.items()
-        if now.get(name) != sha
-    ]
+    wrong = []
+    for path in (path for path, stored in by_path.items() if stored is None):
+        wrong.append(f"damaged: {path}: it is no receipt")
+        mark_for_remaking(path)  # DVC hashes a file again when it has another date
+    for name, sha in outputs.items():
+        if now.get(name) == sha:
+            continue
+        wrong.append(f"{'damaged' if name in now else 'gone'}: {name}")
+        mark_for_remaking(name)
     for path, receipt in by_path.items():
         if receipt is None:
             continue

@@ -201,7 +201,7 @@ def half_done_capture(project: Project, random_: random.Random) -> Round:
 def half_done_training(project: Project, random_: random.Random) -> Round:
     """Damage the checkpoint of a training that was killed."""
     remove(project, TRAINING.paths)
-    name = "data/models/.decoder.partial/checkpoint.pt"
+    name = "data/partial/decoder/checkpoint.pt"
     run_until(project, name)
     done = damage(project.folder / name, random_, False)
     return f"half-done training, {name}: {done}", name, 1

@@ -200,7 +200,7 @@ def disturb(project: Project, random_: random.Random) -> tuple[str, str]:
 
 def unfinished(project: Project) -> set[str]:
     """Folders of a killed training or capture, where the next one goes on."""
-    paths = [*project.folder.glob("data/models/.*.partial"), *project.folder.glob(CAPTURES)]
+    paths = [*project.folder.glob("data/partial/*"), *project.folder.glob(CAPTURES)]
     return {str(path.relative_to(project.folder)) for path in paths}
 
 

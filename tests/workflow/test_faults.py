@@ -33,7 +33,7 @@ from tests.workflow.conftest import Project
 
 MODEL = "data/models/decoder/model.safetensors"
 TRAIN = "posenc.steps.train"
-CHECKPOINT = "data/models/.decoder.partial/checkpoint.pt"
+CHECKPOINT = "data/partial/decoder/checkpoint.pt"
 RECEIPT = f"{STUDY}/captures/minilm/*/shard-00000.safetensors.json"
 
 

@@ -98,7 +98,7 @@ def test_a_killed_training_goes_on_from_its_checkpoint(core):
     before = artifacts(core)
     remove(core, TRAINING.paths)
     run = start(core, *SNAKEMAKE)
-    wait_for((core.folder / "data/models/.decoder.partial/checkpoint.pt").exists)
+    wait_for((core.folder / "data/partial/decoder/checkpoint.pt").exists)
     os.killpg(run.pid, signal.SIGKILL)
     run.wait()
     result = core.snakemake()

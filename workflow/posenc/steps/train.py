@@ -58,7 +58,8 @@ def main(
     inputs = {"tokens": sha256_file(tokens), "tokenizer": sha256_file(tokenizer)}
     code = code_digest("posenc.steps.train")
     identity = sha256_json([inputs, source.model_dump(), code, versions("torch")])
-    partial = output.with_name(f".{output.name}.partial")
+    # Outside data/models, which DVC empties before it runs the stage again.
+    partial = output.parents[1] / "partial" / output.name
     partial.mkdir(parents=True, exist_ok=True)
     with progress(f"train {name}", source.steps) as report:
         rows = train(

@@ -52,7 +52,8 @@ lint: setup-tests
 test: lint
 	$(PYTEST) -m "not slow or due"
 
-# What `make test` has no time for as well, of which each commit's run takes another share (due), and many more random histories and edits (hours).
+# What `make test` has no time for as well, of which it takes another share with each commit (due),
+# and many more random histories and edits (hours).
 test-all: export POSENC_HISTORIES ?= 300
 test-all: export POSENC_EDITS ?= 60
 test-all: lint

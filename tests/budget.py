@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +28,13 @@ def wait_for(condition: Callable[[], Any]) -> Any:
 def quick(*chosen, of: Iterable) -> list:
     """All values of a parameter; `make test` has time for the chosen ones."""
     return [case if case in chosen else pytest.param(case, marks=pytest.mark.slow) for case in of]
+
+
+def commit() -> str:
+    """The commit that is checked out, in hexadecimal digits; empty where there is none."""
+    command = ["git", "-C", Path(__file__).parent, "rev-parse", "HEAD"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    return result.stdout.strip() if result.returncode == 0 else ""
 
 
 SHARES = 24

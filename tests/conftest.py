@@ -1,8 +1,6 @@
 """Settings of all tests."""
 
 import os
-import subprocess
-from pathlib import Path
 
 # Before NumPy is loaded. Threads of two workers wait for each other: a regression took 20 times
 # as long.
@@ -12,7 +10,7 @@ import hypothesis
 import pytest
 
 from posenc.artifacts.command import collect_rarely
-from tests.budget import is_due
+from tests.budget import commit, is_due
 
 collect_rarely()  # as jobs do: a third of the tests' time was spent on looks for cycles
 # No test is timed: a machine may be busy.
@@ -23,13 +21,7 @@ FIRST = ("front_ends", "pages", "recipes", "recovery", "remotes", "studies")
 """Files of tests/workflow that take about half of its time, those of the tiny study among them."""
 
 
-def _commit() -> str:
-    command = ["git", "-C", Path(__file__).parent, "rev-parse", "HEAD"]
-    result = subprocess.run(command, capture_output=True, text=True)
-    return result.stdout.strip() if result.returncode == 0 else ""
-
-
-COMMIT = _commit()
+COMMIT = commit()
 
 
 def pytest_itemcollected(item) -> None:

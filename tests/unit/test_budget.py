@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from tests.budget import SHARES, is_due
+from tests.budget import SHARES, commit, is_due
 from tests.copies import ROOT
 
 
@@ -28,11 +28,8 @@ def test_a_share_of_the_slow_tests_is_taken_along():
         subprocess.run([*collect, "-m", mark], cwd=ROOT, capture_output=True, text=True).stdout
         for mark in ("slow or not slow", "slow", "due")
     )
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True
-    ).stdout.strip()
     tests = [line for line in slow.splitlines() if "::" in line]
     assert tests and len(tests) < every.count("::")
     assert [line for line in due.splitlines() if "::" in line] == [
-        name for name in tests if is_due(name, commit)
+        name for name in tests if is_due(name, commit())
     ]

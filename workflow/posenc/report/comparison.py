@@ -120,21 +120,8 @@ def is_rounding(value: float, other: float, rounding: float) -> bool:
     return largest <= rounding or abs(value - other) <= rounding * largest
 
 
-def span(entries: Sequence[Recorded]) -> tuple[float, float] | None:
-    """From the least to the most that processors gave, intervals included.
-
-    Parameters
-    ----------
-    entries
-        One number, as each processor gave it.
-
-    Returns
-    -------
-    tuple of float, optional
-        None where one of them gave no number.
-    """
-    if any("not_run" in entry for entry in entries):
-        return None
+def span(entries: Sequence[Recorded]) -> tuple[float, float]:
+    """From the least to the most that processors gave of a number, intervals included."""
     return (
         min(entry.get("low", entry["value"]) for entry in entries),
         max(entry.get("high", entry["value"]) for entry in entries),
@@ -170,8 +157,8 @@ def compare(
         kind = _kind(old, now)
         others = [numbers[key] for numbers in elsewhere if key in numbers]
         if kind in ("outside", "unbounded") and others and "not_run" not in now:
-            ends = span([old, *others])
-            if ends is not None and _is_within(now["value"], *ends, now.get("rounding", FLOAT32)):
+            rounding = now.get("rounding", FLOAT32)
+            if _is_within(now["value"], *span([old, *others]), rounding):
                 kind = "elsewhere"
         getattr(comparison, kind).append(key)
     return comparison
@@ -187,9 +174,8 @@ def _kind(old: Recorded, now: Recorded) -> str:
     if is_rounding(old["value"], now["value"], rounding):
         return "agreeing"
     if "low" in old:
-        return (
-            "within" if _is_within(now["value"], old["low"], old["high"], rounding) else "outside"
-        )
+        is_within = _is_within(now["value"], old["low"], old["high"], rounding)
+        return "within" if is_within else "outside"
     if isinstance(old["value"], int) and isinstance(now["value"], int):
         return "outside"
     values = abs(old["value"]), abs(now["value"])
@@ -284,7 +270,7 @@ def keep_beside(study: str) -> int:
         If there is no record, nothing was made, numbers are missing, or the record is of a
         processor like this.
     """
-    record, now = _both(study)
+    record, now = _record_and_numbers(study)
     here = machine()
     if is_alike(record["made_on"], here):
         raise ArtifactError(
@@ -340,7 +326,7 @@ def documents_of(study: str) -> dict[str, str]:
     return digests
 
 
-def _both(study: str) -> tuple[Record, dict[str, Recorded]]:
+def _record_and_numbers(study: str) -> tuple[Record, dict[str, Recorded]]:
     """A study's record, and its current numbers."""
     path, numbers_file = record_of(study), made_of(study)
     for needed, way_out in (
@@ -366,7 +352,7 @@ def report(study: str) -> tuple[list[str], bool]:
     ArtifactError
         If there is no record, or nothing was made.
     """
-    record, now = _both(study)
+    record, now = _record_and_numbers(study)
     old, elsewhere = record["numbers"], record.get("elsewhere", [])
     comparison = compare(old, now, [other["numbers"] for other in elsewhere])
     lines = [

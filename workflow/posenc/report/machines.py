@@ -64,7 +64,7 @@ def described(facts: Machine) -> str:
     )
 
 
-def is_alike(one: Machine, other: Machine) -> bool:
+def is_alike(first: Machine, second: Machine) -> bool:
     """Whether two machines give the same digits: processors alike, and torch of one version."""
     same = ("processor", "instructions", "torch")
-    return all(one[key] == other[key] for key in same)  # type: ignore[literal-required]
+    return all(first[key] == second[key] for key in same)  # type: ignore[literal-required]

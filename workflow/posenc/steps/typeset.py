@@ -8,12 +8,7 @@ from typing import Annotated
 import typer
 
 from posenc.artifacts.command import run
-from posenc.artifacts.files import (
-    CHECKSUMS,
-    write_checksums,
-    write_json,
-    write_text,
-)
+from posenc.artifacts.files import CHECKSUMS, write_checksums, write_json, write_text
 from posenc.report import typeset
 from posenc.report.gathered import read
 

@@ -10,13 +10,7 @@ from posenc.measurements.lags.quantities import compared
 from posenc.report import quantities as keys
 from posenc.report.readers import numbers_of
 from posenc.report.records import Results
-from posenc.report.tables.cells import (
-    column,
-    display,
-    escape,
-    intervals,
-    number_of,
-)
+from posenc.report.tables.cells import column, display, escape, intervals, number_of
 
 TEMPLATE = "columns"
 """All are laid out by one template, from heads, formats and rows."""

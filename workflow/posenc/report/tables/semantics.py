@@ -9,14 +9,7 @@ from posenc.conditions.groups import semantics_of
 from posenc.measurements.conditions.quantities import condition_facts
 from posenc.report import quantities as keys
 from posenc.report.records import Results
-from posenc.report.tables.cells import (
-    column,
-    display,
-    escape,
-    interval,
-    number_of,
-    shared_decimals,
-)
+from posenc.report.tables.cells import column, display, escape, interval, number_of, shared_decimals
 from posenc.report.tables.evaluation import headline, lacking
 
 

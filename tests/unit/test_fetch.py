@@ -111,6 +111,12 @@ def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
 
+def write_part(target: Path, content: bytes) -> None:
+    """What an interrupted download has left."""
+    part_path(target).parent.mkdir()
+    part_path(target).write_bytes(content)
+
+
 def test_a_url_is_downloaded_whole(server, tmp_path, capsys):
     target = tmp_path / "raw" / "file.tar.gz"
     fetch(UrlSource(kind="url", url=server.url, sha256=SHA256), "imdb", target, name="reviews")
@@ -122,17 +128,17 @@ def test_a_url_is_downloaded_whole(server, tmp_path, capsys):
 
 def test_a_broken_connection_is_continued_where_it_stopped(server, tmp_path):
     server.breaks = [1_200_000, 700_000]
-    get(server, tmp_path / "file")
-    assert (tmp_path / "file").read_bytes() == CONTENT
+    get(server, tmp_path / "raw/file")
+    assert (tmp_path / "raw/file").read_bytes() == CONTENT
     assert server.ranges == [None, "bytes=1200000-", "bytes=1900000-"]
-    assert names(tmp_path) == ["file"]
+    assert names(tmp_path / "raw") == ["file"]
 
 
 def test_a_server_without_ranges_starts_again(server, tmp_path):
     server.has_ranges = False
     server.breaks = [1_000_000]
-    get(server, tmp_path / "file")
-    assert (tmp_path / "file").read_bytes() == CONTENT
+    get(server, tmp_path / "raw/file")
+    assert (tmp_path / "raw/file").read_bytes() == CONTENT
     assert server.ranges == [None, "bytes=1000000-"]
 
 
@@ -140,34 +146,34 @@ def test_breaks_without_progress_are_bounded_and_keep_what_came(server, tmp_path
     server.has_ranges = False
     server.breaks = [500_000] * 50
     with pytest.raises(DatasetError, match=r"4 times in a row after 500000 bytes.*Run again"):
-        get(server, tmp_path / "file")
+        get(server, tmp_path / "raw/file")
     assert len(server.ranges) == 4
-    assert names(tmp_path) == [".file.part"]
+    assert names(tmp_path / "raw") == [] and names(tmp_path / "partial") == ["raw.part"]
     server.breaks, server.has_ranges = [], True
-    get(server, tmp_path / "file")
+    get(server, tmp_path / "raw/file")
     assert server.ranges[-1] == "bytes=500000-"
-    assert (tmp_path / "file").read_bytes() == CONTENT
+    assert (tmp_path / "raw/file").read_bytes() == CONTENT
 
 
 def test_many_breaks_with_progress_are_not_an_error(server, tmp_path, monkeypatch):
     monkeypatch.setattr(download_module, "CHUNK_BYTES", 100_000)
     server.breaks = [200_000] * 14
-    get(server, tmp_path / "file", tries=2)
-    assert (tmp_path / "file").read_bytes() == CONTENT
+    get(server, tmp_path / "raw/file", tries=2)
+    assert (tmp_path / "raw/file").read_bytes() == CONTENT
     assert len(server.ranges) == 15
 
 
 def test_a_complete_part_needs_no_byte_more(server, tmp_path):
-    part_path(tmp_path / "file").write_bytes(CONTENT)
-    get(server, tmp_path / "file")
-    assert (tmp_path / "file").read_bytes() == CONTENT
+    write_part(tmp_path / "raw/file", CONTENT)
+    get(server, tmp_path / "raw/file")
+    assert (tmp_path / "raw/file").read_bytes() == CONTENT
     assert server.ranges == [f"bytes={len(CONTENT)}-"]
 
 
 def test_a_part_of_another_file_is_thrown_away(server, tmp_path):
-    part_path(tmp_path / "file").write_bytes(b"another version")
-    get(server, tmp_path / "file")
-    assert (tmp_path / "file").read_bytes() == CONTENT
+    write_part(tmp_path / "raw/file", b"another version")
+    get(server, tmp_path / "raw/file")
+    assert (tmp_path / "raw/file").read_bytes() == CONTENT
     assert server.ranges == ["bytes=15-", None]
 
 
@@ -175,32 +181,32 @@ def test_a_wrong_checksum_leaves_nothing(server, tmp_path):
     server.content = CONTENT[:-1] + b"!"
     actual = hashlib.sha256(server.content).hexdigest()
     with pytest.raises(DatasetError) as caught:
-        get(server, tmp_path / "file")
+        get(server, tmp_path / "raw/file")
     message = str(caught.value)
     for part in (server.url, SHA256, actual, f"{KEY}.sha256", "Run again"):
         assert part in message
-    assert names(tmp_path) == []
+    assert names(tmp_path / "raw") == names(tmp_path / "partial") == []
 
 
 def test_a_busy_server_is_asked_again(server, tmp_path):
     server.statuses = [503, 429, 500, 503]
-    get(server, tmp_path / "file")
-    assert (tmp_path / "file").read_bytes() == CONTENT
+    get(server, tmp_path / "raw/file")
+    assert (tmp_path / "raw/file").read_bytes() == CONTENT
 
 
 def test_a_missing_page_is_an_error_at_once(server, tmp_path):
     server.statuses = [404]
     with pytest.raises(DatasetError, match=rf"404.*{KEY}\.url"):
-        get(server, tmp_path / "file")
+        get(server, tmp_path / "raw/file")
     assert len(server.ranges) == 1
-    assert names(tmp_path) == []
+    assert names(tmp_path / "raw") == names(tmp_path / "partial") == []
 
 
 def test_nobody_listens(server, tmp_path):
     url = server.url
     server.server_close()
     with pytest.raises(DatasetError, match=r"no answer.*kind: path"):
-        download(url, SHA256, tmp_path / "file", key=KEY, tries=2, backoff_s=0.001)
+        download(url, SHA256, tmp_path / "raw/file", key=KEY, tries=2, backoff_s=0.001)
 
 
 def step(
@@ -235,9 +241,11 @@ def test_a_killed_download_is_continued(server, tmp_path, kill):
     codes = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
     assert process.returncode == codes[kill], errors
     assert "Traceback" not in errors
-    assert names(target.parent) == [".file.part"]
-    had = part_path(target).stat().st_size
+    assert names(target.parent) == []
+    had = part.stat().st_size
     assert 0 < had < len(CONTENT)
+    # DVC empties the folder before it runs the stage again.
+    target.parent.rmdir()
     server.pause_s = 0.0
     process = step(config, "reviews", target, tmp_path)
     process.communicate(timeout=PATIENCE)
@@ -245,6 +253,7 @@ def test_a_killed_download_is_continued(server, tmp_path, kill):
     assert server.ranges[-1] == f"bytes={had}-"
     assert target.read_bytes() == CONTENT
     assert names(target.parent) == ["file", "file.json"]
+    assert not part.exists()
     assert verify(target, "file.json") == target
 
 
@@ -301,7 +310,7 @@ def test_a_path_with_another_content_leaves_nothing(tmp_path):
 def test_a_path_that_is_a_directory(tmp_path):
     source = PathSource(kind="path", path=str(tmp_path), sha256=SHA256)
     with pytest.raises(DatasetError, match="is a folder, which format: truthfulqa does not read"):
-        fetch(source, "truthfulqa", tmp_path / "file")
+        fetch(source, "truthfulqa", tmp_path / "raw/file")
 
 
 def test_all_splits_of_the_hub_go_to_one_file(tmp_path, monkeypatch):

@@ -169,7 +169,7 @@ def test_what_works_in_another_project_or_is_no_job_is_left_alone(folder, start)
 def test_unfinished_files_and_the_lock_of_a_killed_run_are_removed(tmp_path):
     gone = ["data/studies/mine/.numbers.json.x.unfinished", "paper/.index.html.7.unfinished",
             "data/studies/mine/activations/decoder/.zero.retired/shard-0"]  # fmt: skip
-    stay = ["data/studies/mine/numbers.json", "data/raw/mine/.raw.part", "notes.unfinished",
+    stay = ["data/studies/mine/numbers.json", "data/partial/mine.part", "notes.unfinished",
             "data/studies/mine/partial/trial.unfinished"]  # fmt: skip
     locks = [".snakemake/locks/0.input.lock", ".snakemake/locks/0.output.lock"]
     for name in (*gone, *stay, *locks):

@@ -40,8 +40,13 @@ def progress_bar(name: str, total: int | None, done: int = 0):
 
 
 def part_path(target: Path) -> Path:
-    """Return the hidden file beside the target that holds what has arrived so far."""
-    return target.with_name(f".{target.name}.part")
+    """Return the file that holds what has arrived so far, under the name of the target's folder.
+
+    Of ``data/raw/NAME/raw`` it is ``data/partial/NAME.part``: outside ``data/raw``, which DVC
+    empties before it runs the stage again.
+    """
+    folder = target.absolute().parent
+    return folder.parent / "partial" / f"{folder.name}.part"
 
 
 def download(
@@ -53,7 +58,7 @@ def download(
     tries: int = 6,
     backoff_s: float = 1.0,
 ) -> None:
-    """Download a file to ``target``, continuing from its ``.part`` file where there is one.
+    """Download a file to ``target``, continuing from its ``part_path`` where there is one.
 
     Parameters
     ----------
@@ -78,6 +83,7 @@ def download(
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     part = part_path(target)
+    part.parent.mkdir(exist_ok=True)
     is_resumed = part.exists()
     while True:
         _complete(url, part, key=key, tries=tries, backoff_s=backoff_s)
@@ -177,9 +183,11 @@ def _receive(session, url: str, part: Path, key: str) -> None:
             raise _Broken("the server sent another range than the one that was asked for")
         length = response.headers.get("Content-Length")
         total = done + int(length) if length else None
-        name = part.name.strip(".").removesuffix(".part")
         try:
-            with open(part, "ab" if done else "wb") as file, progress_bar(name, total, done) as bar:
+            with (
+                open(part, "ab" if done else "wb") as file,
+                progress_bar(part.stem, total, done) as bar,
+            ):
                 for chunk in response.raw.stream(CHUNK_BYTES, decode_content=False):
                     file.write(chunk)
                     bar.update(len(chunk))

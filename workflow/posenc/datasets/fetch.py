@@ -34,8 +34,8 @@ def fetch(source: Source, format: Format, target: Path, *, name: str = "NAME") -
     format
         A key of ``posenc.datasets.section.SPLITS``.
     target
-        Where the raw file goes. While a download is under way, or after it was interrupted, the
-        hidden ``.{target.name}.part`` lies beside it, from which the next call continues.
+        Where the raw file goes. While a download is under way, or after it was interrupted, what
+        came lies at ``download.part_path(target)``, from which the next call continues.
     name
         The data set's key in ``params.yaml``, for messages.
 

@@ -10,7 +10,7 @@ drawn are listed in the picture's metadata, which a test compares with the recor
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -19,12 +19,16 @@ from matplotlib.figure import Figure as Canvas
 from PIL import Image
 
 from posenc.artifacts.files import atomic_file
+from posenc.artifacts.results import Interval
+from posenc.artifacts.runs import Run
 from posenc.conditions.positions import ROTATION, TABLE
 from posenc.conditions.section import dumped
-from posenc.drawing.common import DOTS_PER_INCH, styled
+from posenc.drawing.common import DOTS_PER_INCH, drawing, styled
 from posenc.drawing.section import Style
 from posenc.figures import recovered_share, rotary_masks
+from posenc.measurements.conditions.result import EvaluatedConditions, Evaluation, Mask
 from posenc.measurements.induction import figure as induction
+from posenc.measurements.induction.result import Copying, Repetition, Uniform
 from posenc.report import comparison
 from posenc.study import params as schema
 from posenc.study.params import Params
@@ -42,42 +46,46 @@ class Picture(NamedTuple):
         Its name.
     name
         Of the figure in ``params.yaml``.
-    figure
+    draw_runs
         Draws it.
     measurement
         Of which the figure is.
+    positions
+        How positions enter the models that it shows; None for all.
     quantities
         Of each condition.
     """
 
     study: str
     name: str
-    figure: ModuleType
+    draw_runs: Callable[[Canvas, list[Run], Style], None]
     measurement: str
+    positions: str | None
     quantities: tuple[str, ...]
 
 
-def of_shares(study: str, figure: ModuleType) -> Picture:
+def of_shares(study: str, figure: ModuleType, positions: str) -> Picture:
     """Recovered shares of conditions."""
-    name = figure.__name__.rpartition(".")[2]
-    return Picture(study, name, figure, "conditions", ("recovered", "nll_per_token"))
+    name, quantities = figure.__name__.rpartition(".")[2], ("recovered", "nll_per_token")
+    return Picture(study, name, figure.draw_runs, "conditions", positions, quantities)
 
 
 PICTURES = {
-    "rotary_rotary_masks": of_shares("rotary", rotary_masks),
-    "rotary_first_order_rotary_masks": of_shares("rotary_first_order", rotary_masks),
-    "rotary_gemma_rotary_masks": of_shares("rotary_gemma", rotary_masks),
-    "local_recovered_share": of_shares("local", recovered_share),
+    "rotary_rotary_masks": of_shares("rotary", rotary_masks, ROTATION),
+    "rotary_first_order_rotary_masks": of_shares("rotary_first_order", rotary_masks, ROTATION),
+    "rotary_gemma_rotary_masks": of_shares("rotary_gemma", rotary_masks, ROTATION),
+    "local_recovered_share": of_shares("local", recovered_share, TABLE),
     "rotary_induction": Picture(
-        "rotary", "induction", induction, "induction", tuple(induction.PANELS)
+        "rotary", "induction", induction.draw_runs, "induction", None, tuple(induction.PANELS)
     ),
 }
 
 
 def entries(
     picture: Picture, params: Params, numbers: Mapping[str, Any], model: str, dataset: str
-) -> Iterator[dict[str, Any]]:
-    """The conditions of a run of which all quantities were recorded, with their intervals."""
+) -> Iterator[Evaluation | Copying]:
+    """Conditions of a run of which all quantities were recorded, with these alone."""
+    entry = Copying if picture.measurement == "induction" else Evaluation
     for name, condition in params.conditions.items():
         keys = {
             quantity: key_of(picture, (model, dataset, name), quantity)
@@ -85,14 +93,11 @@ def entries(
         }
         recorded = {quantity: numbers.get(key, {}) for quantity, key in keys.items()}
         if all("low" in number for number in recorded.values()):
-            yield {
-                "condition": name,
-                "spec": dumped(condition),
-                **{
-                    quantity: {end: number[end] for end in ("value", "low", "high")}
-                    for quantity, number in recorded.items()
-                },
+            intervals = {
+                quantity: Interval(**{end: number[end] for end in ("value", "low", "high")})
+                for quantity, number in recorded.items()
             }
+            yield entry.model_construct(condition=name, spec=dumped(condition), **intervals)
 
 
 def key_of(picture: Picture, place: tuple[str, str, str], quantity: str) -> str:
@@ -104,45 +109,45 @@ def key_of(picture: Picture, place: tuple[str, str, str], quantity: str) -> str:
     return ".".join((model, dataset, *middle, quantity))
 
 
-def measurements(
-    picture: Picture, params: Params, numbers: Mapping[str, Any]
-) -> list[dict[str, Any]]:
-    """What a record says of conditions, as the figure reads it of measurements."""
+def runs_of(picture: Picture, params: Params, numbers: Mapping[str, Any]) -> list[Run]:
+    """What a record says of conditions: results that lack what no document prints."""
     masks = [
-        {"mask": name, "method": mask.method, "placebo": getattr(mask, "placebo", None)}
+        Mask(mask=name, method=mask.method, placebo=getattr(mask, "placebo", None))
         for name, mask in params.masks.items()
     ]
     runs = []
     for model in params.study.models:
         # A model that the study trains has a table; the others of these studies are rotated.
         positions = TABLE if model in params.study.trained else ROTATION
+        if picture.positions not in (None, positions):
+            continue
         for dataset in params.study.datasets:
             conditions = list(entries(picture, params, numbers, model, dataset))
-            if conditions:  # an encoder has no losses
-                runs.append(
-                    {
-                        "measurement": picture.measurement, "status": "measured",
-                        "is_decoder": True, "positions": positions, "masks": masks,
-                        "conditions": conditions, "uniform": {},
-                        "run": {"model": model, "dataset": dataset, "condition": "intact"},
-                    }
-                )  # fmt: skip
+            if not conditions:  # an encoder has no losses
+                continue
+            if picture.measurement == "induction":
+                uniform = Uniform.model_construct()
+                result = Repetition.model_construct(conditions=conditions, uniform=uniform)
+            else:
+                result = EvaluatedConditions.model_construct(conditions=conditions, masks=masks)
+            runs.append(Run(model, dataset, "", result, ""))
     return runs
 
 
 def draw(picture: Picture, numbers: Mapping[str, Any]) -> tuple[Canvas, Style, dict[str, float]]:
     """A picture, its style, and by key the first quantity of each condition that is drawn."""
     params = schema.load(ROOT / "params.yaml", {"study": picture.study})
-    runs = measurements(picture, params, numbers)
+    runs = runs_of(picture, params, numbers)
     section = getattr(params.figures, picture.name)
-    canvas = picture.figure.draw(runs, section, params.figures.style)
+    draw_runs = drawing(lambda canvas, shown, _, style: picture.draw_runs(canvas, shown, style))
+    canvas = draw_runs(runs, section, params.figures.style)
     first = picture.quantities[0]
     given = {
-        key_of(picture, (run["run"]["model"], run["run"]["dataset"], entry["condition"]), first): (
-            entry[first]["value"]
+        key_of(picture, (run.model, run.dataset, entry.condition), first): (
+            getattr(entry, first).value
         )
         for run in runs
-        for entry in run["conditions"]
+        for entry in run.result.conditions
     }
     return canvas, params.figures.style, given
 

@@ -434,7 +434,7 @@ ABSENT = ["{--}", "--"]
 
 @pytest.mark.parametrize("kind", ["downstream", "tokenizers", "pretraining", "scaling"])
 def test_an_experiment_that_was_not_run_says_so(kind):
-    lacking = {"measurement": kind, "status": "not run", "reason": "no weights_of it"}
+    lacking = {"measurement": kind, "run": {}, "status": "not run", "reason": "no weights_of it"}
     table = made_table(kind, lacking)
     assert table["rows"] == []
     assert table["others"] == [[kind, r"no weights\_of it"]]

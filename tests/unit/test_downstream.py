@@ -356,10 +356,11 @@ def test_the_figure_shows_accuracies_and_gains(names, tmp_path):
     points = {tuple(np.round(point, 9)) for line in drawn for point in line.get_xydata()}
     for measurement in measurements:
         for entry in measurement["gains"]:
+            own = {"task": entry["task"], "method": entry["method"], "positions": "intact"}
             (score,) = (
                 row["order_sensitivity"]["value"]
                 for row in measurement["results"]
-                if figure_of.row_of(row) == figure_of.row_of(entry) and row["positions"] == "intact"
+                if own.items() <= row.items()
             )
             assert tuple(np.round((score, 100 * entry["gain"]["value"]), 9)) in points
 

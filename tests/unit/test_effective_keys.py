@@ -29,6 +29,7 @@ from posenc.capture.reading import CHOICES, Reading, read, states_reading
 from posenc.measurements.effective_keys import figure as figure
 from posenc.measurements.effective_keys import measure as step
 from posenc.measurements.effective_keys import quantities as numbers
+from posenc.measurements.effective_keys import result as types
 from posenc.measurements.effective_keys.declaration import EffectiveKeys
 from posenc.metrics.effective_keys import PARTS, parts
 from posenc.metrics.patterns import attention_pattern
@@ -344,8 +345,8 @@ def test_the_figure_shows_what_was_measured(is_decoder):
         ]
         assert list(lines[label]) == expected
     assert ("nats" in below.get_ylabel()) == is_decoder
-    _, costs = figure.costs(measurement, "nearest")
-    assert all(each["low"] <= each["value"] <= each["high"] for each in costs)
+    costs = figure.costs(types.EffectiveKeys.of(measurement), "nearest").values()
+    assert all(each.low <= each.value <= each.high for each in costs)
 
 
 def test_the_figure_without_measurements_says_so():

@@ -10,11 +10,14 @@ from collections.abc import Callable
 
 import pytest
 
-from posenc.artifacts.numbers import NotRun, Number, percent
+from posenc.artifacts.numbers import NotRun, Number
+from posenc.artifacts.printing import Printed, number
+from posenc.artifacts.results import Interval
 from posenc.experiments.downstream import quantities as downstream_quantities
 from posenc.experiments.memory_networks import quantities as memory_networks_quantities
 from posenc.experiments.superposition import quantities as superposition_quantities
 from posenc.experiments.tokenizers import quantities as tokenizers_quantities
+from posenc.experiments.tokenizers.result import Comparison
 from posenc.measurements.embedding_sums import quantities as embedding_sums_quantities
 from posenc.measurements.hard_attention import quantities as hard_attention_quantities
 from posenc.measurements.scaling import quantities as scaling_quantities
@@ -223,7 +226,9 @@ MEASURED: dict[str, Callable[[], dict]] = {
 
 def read(kind: str) -> Callable[[dict], dict]:
     """How a kind of result is read; tokenizers have their numbers by data set."""
-    return QUANTITIES[kind].read or tokenizers_quantities.tokenizers
+    return QUANTITIES[kind].read or (
+        lambda measurement: tokenizers_quantities.tokenizers(Comparison.of(measurement))
+    )
 
 
 @pytest.mark.parametrize("kind", EXPECTED)
@@ -276,11 +281,10 @@ def test_a_table_without_what_the_text_speaks_of_has_the_last_of_what_there_is()
 
 
 def test_percent_is_of_a_share_with_or_without_an_interval():
-    assert percent(None) == NotRun("it is not defined")
-    assert percent(None, "no seed") == NotRun("no seed")
-    assert percent(0.25) == Number(25.0)
-    share = {"value": 0.25, "low": 0.125, "high": 0.5}
-    assert percent(share) == Number(25.0, 12.5, 50.0)
+    percent = Printed(percent=True, absent="no seed")
+    assert number(None, percent) == NotRun("no seed")
+    assert number(0.25, percent) == Number(25.0)
+    assert number(Interval(value=0.25, low=0.125, high=0.5), percent) == Number(25.0, 12.5, 50.0)
 
 
 def test_what_networks_are_called():
@@ -414,8 +418,8 @@ def test_columns_of_the_tokenizers_table_are_in_their_order():
             entry["bits_per_byte"]["spelling"]["value"],
             entry["bits_per_original_byte"]["total"]["value"],
         ]  # fmt: skip
-        for cell, number in zip(printed, expected_columns, strict=True):
-            assert str(number) in cell, (cell, number)
+        for cell, shown in zip(printed, expected_columns, strict=True):
+            assert str(shown) in cell, (cell, shown)
 
 
 def test_columns_of_the_scaling_table_are_raw_then_scaled():
@@ -427,5 +431,5 @@ def test_columns_of_the_scaling_table_are_raw_then_scaled():
             for key in ("variance", "largest", "frobenius"):
                 value = entry[kind][key]
                 values.append(value["value"] if isinstance(value, dict) else value)
-        for cell, number in zip(printed, values, strict=True):
-            assert str(number) in cell, (cell, number)
+        for cell, shown in zip(printed, values, strict=True):
+            assert str(shown) in cell, (cell, shown)

@@ -9,6 +9,7 @@ from posenc.config.labels import display
 from posenc.drawing.command import read_measurements
 from posenc.figures import head_curves
 from posenc.measurements.score_parts import figure as score_parts
+from posenc.measurements.score_parts.result import Decomposition, LayerTerms
 
 from . import synthetic
 from .test_figures import SECTIONS, STYLE, check_texts, lines
@@ -87,13 +88,12 @@ def test_points_are_the_shares_over_all_pairs(measured):
     ]
     for name, label in score_parts.SERIES.items():
         for measurement, line in zip(shown, lines(figure, label), strict=True):
-            expected = [row[name]["value"] for row in score_parts.of_layers(measurement)]
-            assert list(line.get_ydata()) == expected
+            rows = score_parts.of_layers(Decomposition.of(measurement))
+            assert list(line.get_ydata()) == [getattr(row, name).value for row in rows]
     for measurement, line in zip(shown, lines(figure, score_parts.COVARIANCES), strict=True):
-        pairs = [name for name in score_parts.of_layers(measurement)[0] if "_" in name]
-        sums = [
-            sum(row[name]["value"] for name in pairs) for row in score_parts.of_layers(measurement)
-        ]
+        rows = score_parts.of_layers(Decomposition.of(measurement))
+        pairs = [name for name in LayerTerms.model_fields if "_" in name]
+        sums = [sum(getattr(row, name).value for name in pairs) for row in rows]
         assert line.get_ydata() == pytest.approx(sums)
 
 

@@ -36,6 +36,7 @@ from posenc.drawing.command import read_measurements
 from posenc.drawing.exhibit import DOCUMENTS
 from posenc.figures.catalogue import FIGURES
 from posenc.measurements.perplexity import figure as perplexity
+from posenc.measurements.score_parts.result import Curves, Decomposition, Head
 from posenc.report import page, page_heads, page_pictures, page_rows
 from posenc.report import quantities as numbers
 from posenc.report.collection import collect
@@ -542,11 +543,12 @@ def test_nothing_in_the_data_of_heads_ends_its_element(default):
 
 
 def test_what_position_adds_is_told_by_offset():
-    curves = {"past": [0.5, -1.0, None, -3.0], "future": [None, 10.0, 20.0]}
-    head = {"measured": curves, "closed_form": {"past": [0.0, 1.0]}}
-    assert page_heads.curves_of({"heads": [head]}, 2) == [
-        ["- -1000 500 10000 20000", "- 1000 0 - -"]
-    ]
+    curves = {"past": [0.5, -1.0, None, -3.0], "future": [None, 10.0, 20.0], "first_key": []}
+    head = Head.model_construct(
+        measured=Curves(**curves), closed_form=Curves(past=[0.0, 1.0], first_key=[])
+    )
+    parts = Decomposition.model_construct(heads=[head])
+    assert page_heads.curves_of(parts, 2) == [["- -1000 500 10000 20000", "- 1000 0 - -"]]
 
 
 trees = st.recursive(

@@ -9,6 +9,12 @@ import json
 import numpy as np
 import pytest
 
+from posenc.artifacts.printing import number
+from posenc.artifacts.results import Interval
+from posenc.artifacts.runs import Run, of_kind
+from posenc.measurements.conditions.result import EvaluatedConditions
+from posenc.measurements.sample_scores.result import Sentence
+from posenc.measurements.score_parts.result import Decomposition
 from posenc.report import page_heads
 from posenc.report.page_numbers import inline
 
@@ -27,17 +33,20 @@ def masks(results, model: str, dataset: int = 0) -> list[dict]:
     return one["datasets"][dataset]["masks"]
 
 
-def sentence(model: str, causal: bool, heads: list[np.ndarray]) -> dict:
-    """A measurement of a model of one layer."""
+def sentence(model: str, causal: bool, heads: list[np.ndarray]) -> Run[Sentence]:
+    """A run of a model of one layer."""
     tokens = len(heads[0])
     seen = np.tri(tokens, dtype=bool) if causal else np.ones([tokens] * 2, bool)
     texts = [" ".join(map(str, head[seen])) for head in heads]
-    return {
-        "run": {"model": model}, "is_causal": causal, "tokens": tokens, "n_layers": 1,
-        "n_heads": len(heads),
-        "conditions": [{"condition": "zero", "layers": []},
-                       {"condition": "intact", "layers": [texts]}],
-    }  # fmt: skip
+    conditions = [
+        {"condition": "zero", "layers": []},
+        {"condition": "intact", "layers": [texts]},
+    ]
+    scores = Sentence(
+        documents=1, tokens=tokens, is_causal=causal, n_layers=1, n_heads=len(heads), pieces=[],
+        conditions=conditions,
+    )  # fmt: skip
+    return Run(model, "", "", scores, "")
 
 
 def test_the_clearest_head_has_the_largest_mean_share_at_one_offset():
@@ -85,7 +94,7 @@ def test_losses_beside_it_are_those_of_all_heads_at_once(results):
     ]  # fmt: skip
     for point in closed["points"]:
         loss = entries[point["value"]]["nll_per_token"]
-        assert point["cells"][1] == inline(page_heads.estimate(loss))
+        assert point["cells"][1] == inline(number(Interval(**loss)))
     assert len({point["cells"][1] for point in closed["points"]}) == 4
 
 
@@ -110,7 +119,14 @@ def test_what_was_not_measured_is_left_out(results, gone, left):
 
 
 def test_a_mask_in_closed_form_adds_nothing_where_there_is_no_pair(results):
-    (run, *_) = [one for one in results.of("conditions") if one["run"]["model"] == "smollm2"]
-    curves = {"past": [1.0, None, -2.0, 3.0], "first_key": [0.5, 0.25, None]}
-    made = page_heads.closed_form(run, {"heads": [{"closed_form": curves}]}, 3)
-    assert made["heads"] == [["1000 0 -2000", "500 250 0"]]
+    runs = of_kind(results.measurements, "conditions", EvaluatedConditions)
+    (evaluated, *_) = [run.result for run in runs if run.model == "smollm2"]
+    runs = of_kind(results.measurements, "score_parts", Decomposition)
+    (parts, *_) = [run.result for run in runs if run.model == "smollm2"]
+    head = parts.heads[0]
+    curves = head.closed_form.model_copy(
+        update={"past": [1.0, None, -2.0, 3.0], "first_key": [0.5, 0.25, None]}
+    )
+    parts = parts.model_copy(update={"heads": [head.model_copy(update={"closed_form": curves})]})
+    mask = page_heads.closed_form(evaluated, parts, 3)
+    assert mask["heads"] == [["1000 0 -2000", "500 250 0"]]

@@ -19,8 +19,10 @@ from posenc.measurements.position_heads import figure as figure
 from posenc.measurements.position_heads import measure as step
 from posenc.measurements.position_heads.declaration import PositionHeads
 from posenc.measurements.position_heads.quantities import POSITION_HEADS, QUANTITIES
+from posenc.measurements.position_heads.result import Head, PositionScores
+from posenc.measurements.relative_attention.result import Profile
 from posenc.metrics.null_tables import NULLS, gaussian_rows, null_tables, shuffled_rows, spread
-from posenc.metrics.position_scores import distance_parts, nearest, steepest
+from posenc.metrics.position_scores import distance_parts
 from posenc.models.heads import HeadFile
 from posenc.models.matrices import PathMatrix
 from posenc.models.section import Reading
@@ -128,21 +130,25 @@ def test_each_head_has_its_own_unit():
 
 def test_the_steepest_heads_are_those_whose_mask_varies_most():
     heads = [
-        {"name": name, "deviation": deviation, "distance_share": share}
-        for name, deviation, share in (("a", 4, 0.25), ("b", 9, None), ("c", 3, 0.81), ("d", 1, 1))
+        Head.model_construct(head=number, deviation=deviation, distance_share=share)
+        for number, (deviation, share) in enumerate([(4, 0.25), (9, None), (3, 0.81), (1, 1)])
     ]
-    assert [head["name"] for head in steepest(heads, 3)] == ["c", "a", "d"]
+    result = PositionScores.model_construct(heads=heads)
+    assert [head.head for head in result.steepest(3)] == [2, 0, 3]
 
 
 def test_the_nearest_heads_are_of_the_first_layer_and_look_nearest():
     heads = [
-        {"name": name, "layer": layer, "profile": {"mean_offset": offset}}
-        for name, layer, offset in (
-            ("a", 0, -3.0), ("b", 0, None), ("c", 0, 1.0), ("d", 1, 0.0), ("e", 0, -0.5),
+        Head.model_construct(
+            head=number, layer=layer, profile=Profile.model_construct(mean_offset=offset)
         )
-    ]  # fmt: skip
-    assert [head["name"] for head in nearest(heads, 2)] == ["e", "c"]
-    assert [head["name"] for head in nearest(heads, 9)] == ["e", "c", "a"]
+        for number, (layer, offset) in enumerate(
+            [(0, -3.0), (0, None), (0, 1.0), (1, 0.0), (0, -0.5)]
+        )
+    ]
+    result = PositionScores.model_construct(heads=heads)
+    assert [(offset, head.head) for offset, head in result.nearest(2)] == [(-0.5, 4), (1.0, 2)]
+    assert [head.head for _, head in result.nearest(9)] == [4, 2, 0]
 
 
 @pytest.fixture(scope="module")
@@ -479,21 +485,22 @@ def test_the_figure_shows_what_has_the_most_heads(file, tmp_path):
     assert (
         len(panels) == LAYERS * HEADS and "it" in made.subfigs[0].legends[0].get_title().get_text()
     )
-    for axes, head in zip(near, nearest(measurement["heads"], 3), strict=True):
-        assert f"head {head['head']}:" in axes.get_title()
+    result = PositionScores.of(measurement)
+    for axes, (_, head) in zip(near, result.nearest(3), strict=True):
+        assert f"head {head.head}:" in axes.get_title()
         own, shuffled, uniform = (line.get_ydata() for line in axes.lines)
         seen = PARAMETERS.offsets + 1
-        assert list(own) == head["profile"]["mass"][:seen]
-        assert list(shuffled) == head["nulls"]["shuffled"]["mass"][:seen]
+        assert list(own) == head.profile.mass[:seen]
+        assert list(shuffled) == head.nulls["shuffled"].mass[:seen]
         assert list(uniform) == measurement["uniform"][:seen]
     for axes, head in zip(panels, measurement["heads"], strict=True):
         curve = axes.lines[-1].get_ydata() * head["deviation"]
         np.testing.assert_allclose(curve, head["distances"]["bias"], atol=1e-9)
-    marked = {head["layer"] * HEADS + head["head"] for head in steepest(measurement["heads"], 3)}
+    marked = {head.layer * HEADS + head.head for head in result.steepest(3)}
     colours = [axes.lines[-1].get_color() for axes in panels]
     _, steep, own, *_ = SECTIONS.style.palette
     assert {n for n, colour in enumerate(colours) if colour == steep} == marked
-    looking = {head["head"] for head in nearest(measurement["heads"], 3)}
+    looking = {head.head for _, head in result.nearest(3)}
     assert {n for n, colour in enumerate(colours) if colour == own} == looking - marked
     said = [text.get_text() for text in made.subfigs[0].legends[0].get_texts()]
     assert said == [
@@ -515,8 +522,8 @@ def test_the_figure_shows_what_has_the_most_heads(file, tmp_path):
 def test_the_shared_axis_holds_the_curves_of_all_panels(file, tmp_path):
     """Planted: the head that comes first has the lowest curve, and the last the highest."""
     one = measured(tmp_path, section(file))
-    for place, head in enumerate(nearest(one["heads"], 3)):
-        peak = (0.1, 0.3, 0.9)[place]
+    for peak, (_, near) in zip((0.1, 0.3, 0.9), PositionScores.of(one).nearest(3), strict=True):
+        head = one["heads"][near.head]
         head["profile"]["mass"] = [peak for _ in head["profile"]["mass"]]
         head["nulls"]["shuffled"]["mass"] = [0.0 for _ in head["nulls"]["shuffled"]["mass"]]
     made = figure.draw([one], SECTIONS.position_heads, SECTIONS.style)

@@ -10,7 +10,9 @@ import math
 
 import pytest
 
-from posenc.artifacts.numbers import NotRun, Number, estimate
+from posenc.artifacts.numbers import NotRun, Number
+from posenc.artifacts.printing import Printed, number
+from posenc.artifacts.results import Spread
 from posenc.measurements.causal_probes import quantities as causal_probes_quantities
 from posenc.measurements.choices import quantities as choices_quantities
 from posenc.measurements.heads import quantities as heads_quantities
@@ -477,9 +479,9 @@ def test_waves_of_a_head_are_those_of_its_first_pair_and_of_all_heads_those_of_t
 
 
 def test_what_is_not_defined_says_why():
-    assert estimate(None) == NotRun("it is not defined")
-    assert estimate(0.0, "never") == Number(0.0)
-    assert estimate({"mean": 2.0, "least": 1.0, "most": 4.0}) == Number(2.0, 1.0, 4.0)
+    assert number(None) == NotRun("it is not defined")
+    assert number(0.0, Printed(absent="never")) == Number(0.0)
+    assert number(Spread(mean=2.0, least=1.0, most=4.0)) == Number(2.0, 1.0, 4.0)
     measurement = planted("positions")
     measurement["toeplitz_share"]["gram"] = None
     measurement["geometry_control"]["toeplitz_share"]["gram"] = 0.0

@@ -37,7 +37,7 @@ from posenc.models.files import CONFIG
 from posenc.models.references import WEIGHTS
 from posenc.tokens.tokenized import Tokens
 
-from . import synthetic
+from . import synthetic, synthetic_positions
 from .test_figures import check_texts, texts
 
 OPTIONS = {"folds": 3, "hidden_units": 16, "epochs": 20, "seed": 0}
@@ -462,9 +462,8 @@ def study(measured, models, datasets, schemes):
     for name in schemes:
         for dataset in datasets:
             run = {"model": f"scheme_{name}", "dataset": dataset, "condition": "intact"}
-            measurements.append(
-                {**measured["zero"], "measurement": "scheme_probes", "scheme": name, "run": run}
-            )
+            scheme = {"scheme": name, "training": synthetic_positions.TRAINED, "run": run}
+            measurements.append({**measured["zero"], "measurement": "scheme_probes", **scheme})
     return measurements
 
 

@@ -12,7 +12,7 @@ from matplotlib.text import Text
 from posenc.drawing import common
 from posenc.drawing.section import Style
 from posenc.figures.catalogue import DOCUMENTS, module_of
-from posenc.metrics.position_scores import steepest
+from posenc.measurements.position_heads.result import PositionScores
 
 from . import synthetic_positions as positions
 from .synthetic import PROJECT
@@ -64,8 +64,8 @@ def test_the_steepest_head_is_drawn():
     measurement = positions.position_heads("decoder", True)
     figure = module("position_heads").for_slides([measurement], STYLE)
     drawn = list(figure.axes[0].get_lines()[0].get_ydata())
-    (head,) = steepest(measurement["heads"], 1)
-    curve = [value / head["deviation"] for value in head["distances"]["bias"]]
+    (head,) = PositionScores.of(measurement).steepest(1)
+    curve = [value / head.deviation for value in head.distances.bias]
     assert drawn == pytest.approx(curve[: len(drawn)])
     assert not words(figure)
 

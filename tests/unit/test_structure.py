@@ -148,6 +148,33 @@ def test_each_result_has_a_type(kind, file):
         assert all(value.model_config["frozen"] for value in results)
 
 
+FIGURES = [
+    path for path in [*PACKAGE.glob("*/*/figure.py"), *PACKAGE.glob("figures/*.py")]
+    if "def draw(" in path.read_text()
+]  # fmt: skip
+UNTYPED = {
+    "mask_semantics": "it shows no measurement",
+    "training_loss": "trainings have a reader of their own",
+}
+"""Figures that take no typed runs, and why."""
+
+
+@pytest.mark.parametrize("path", FIGURES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_figures_read_results_by_their_types(path):
+    """What files hold is given to what makes typed runs of it, and nothing else is done with it."""
+    tree = ast.parse(path.read_text())
+    read = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    given = [
+        argument
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call)
+        and ast.unparse(call.func).rpartition(".")[2] in ("of_kind", "decoders")
+        for argument in call.args
+    ]
+    others = [node.lineno for node in read if node.id == "measurements" and node not in given]
+    assert path.stem in UNTYPED or not others, others
+
+
 OPEN = {
     "artifacts/files.py": ["JsonObject: TypeAlias", "def read_sealed"],
     "artifacts/results.py": ["Spec: TypeAlias", "def as_json"],

@@ -76,31 +76,6 @@ class Quantities:
     also: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
-def estimate(
-    value: Mapping[str, Any] | float | None,
-    reason: str = "it is not defined",
-    rounding: float = FLOAT32,
-) -> Entry:
-    """A number of a measurement, with its interval, or the least and most of its draws, if any."""
-    if value is None:
-        return NotRun(reason)
-    if isinstance(value, Mapping):
-        names = ("mean", "least", "most") if "mean" in value else ("value", "low", "high")
-        middle, low, high = (value[name] for name in names)
-        return Number(middle, low, high, rounding=rounding)
-    return Number(value, rounding=rounding)
-
-
-def percent(value: Mapping[str, Any] | float | None, reason: str = "it is not defined") -> Entry:
-    """A share, or a difference of shares, in percent, as such numbers are published."""
-    share = estimate(value, reason)
-    if isinstance(share, NotRun):
-        return share
-    if share.low is None or share.high is None:
-        return Number(100 * share.value)
-    return Number(100 * share.value, 100 * share.low, 100 * share.high)
-
-
 def facts_of(measurement: Mapping[str, Any], read: Reader, names: Iterable[str]) -> Facts:
     """The numbers of a measurement; ``NotRun`` where it was not run."""
     if measurement["status"] != "measured":

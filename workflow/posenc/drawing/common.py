@@ -24,6 +24,7 @@ from matplotlib.ticker import MaxNLocator
 from posenc.artifacts.files import (
     atomic_file,
 )
+from posenc.artifacts.runs import R, Run
 from posenc.config.labels import display, labelled
 from posenc.drawing import svg, values
 from posenc.drawing.section import Figure, Style
@@ -145,15 +146,9 @@ def unique(values: Iterable[Any]) -> list[Any]:
     return list(dict.fromkeys(values))
 
 
-def run_of(measurement: dict) -> tuple[str, str, str]:
-    """Model, data set and condition of a measurement."""
-    run = measurement["run"]
-    return run["model"], run["dataset"], run["condition"]
-
-
-def condition_colours(measurements: Sequence[dict], style: Style) -> dict[str, str]:
+def condition_colours(runs: Iterable[Run], style: Style) -> dict[str, str]:
     """A colour for each condition, the same in all figures; the intact model is dark grey."""
-    names = unique(run_of(measurement)[2] for measurement in measurements)
+    names = unique(run.condition for run in runs)
     others = [name for name in names if name != INTACT]
     colours = {name: style.palette[index % len(style.palette)] for index, name in enumerate(others)}
     return {INTACT: GREY, **colours}
@@ -202,9 +197,7 @@ def title(figure: Canvas, name: str, columns: int) -> str:
     return textwrap.fill(display(name), int(room / 0.65))
 
 
-def small_multiples(
-    figure: Canvas, measurements: Sequence[dict]
-) -> Iterator[tuple[Axes, list[dict]]]:
+def small_multiples(figure: Canvas, runs: Sequence[Run[R]]) -> Iterator[tuple[Axes, list[Run[R]]]]:
     """Make axes by model and data set for the runs that are not of the intact model.
 
     Yields
@@ -212,19 +205,18 @@ def small_multiples(
     The axes and their measured runs. Axes without any say why, and are left out; a figure without
     panels says why, too.
     """
-    panels: dict[tuple[str, str], list[dict]] = {}
-    for measurement in measurements:
-        model, dataset, condition = run_of(measurement)
-        if condition != INTACT:
-            panels.setdefault((model, dataset), []).append(measurement)
+    panels: dict[tuple[str, str], list[Run[R]]] = {}
+    for run in runs:
+        if run.condition != INTACT:
+            panels.setdefault((run.model, run.dataset), []).append(run)
     if not panels:
         not_run(figure.add_subplot(), ["the study has no condition but intact"], 60)
     for panel, axes in grid(figure, list(panels)).items():
-        shown = [run for run in panels[panel] if run["status"] == "measured"]
+        shown = [run for run in panels[panel] if run.measured is not None]
         if shown:
             yield axes, shown
         else:
-            not_run(axes, [run["reason"] for run in panels[panel]], 22)
+            not_run(axes, [run.reason for run in panels[panel]], 22)
 
 
 def is_left(axes: Axes) -> bool:
@@ -268,9 +260,9 @@ def columns_that_fit(figure: Canvas | SubFigure, labels: Sequence[str], most: in
     return next((n for n in range(most, 1, -1) if width(n) <= room), 1)
 
 
-def not_run(axes: Axes, reasons: Iterable[str | None], characters: int) -> None:
+def not_run(axes: Axes, reasons: Iterable[str], characters: int) -> None:
     """Say in empty axes why there are no data, in lines of so many characters."""
-    text = "not run: " + "; ".join(unique(reason or "no reason given" for reason in reasons))
+    text = "not run: " + "; ".join(unique(reasons))
     axes.set_axis_off()
     axes.set_xticks([])
     axes.set_yticks([])
@@ -298,24 +290,24 @@ def note_not_run(figure: Canvas, runs: Mapping[str, str]) -> None:
 
 
 def measured(
-    figure: Canvas, measurements: Sequence[dict], otherwise: str, characters: int = 60
-) -> list[dict]:
+    figure: Canvas, runs: Sequence[Run[R]], otherwise: str, characters: int = 60
+) -> list[Run[R]]:
     """Those that were measured. Without any, the whole figure says why.
 
     Parameters
     ----------
     figure : matplotlib.figure.Figure
         The whole figure.
-    measurements : sequence of dict
+    runs : sequence of Run
         Measured or not.
     otherwise : str
-        What it says where no measurement gives a reason.
+        What it says where there are none.
     characters : int
         Of a line.
     """
-    shown = [measurement for measurement in measurements if measurement["status"] == "measured"]
+    shown = [run for run in runs if run.measured is not None]
     if not shown:
-        reasons = [measurement["reason"] for measurement in measurements]
+        reasons = [run.reason for run in runs]
         not_run(figure.add_subplot(), reasons or [otherwise], characters)
     return shown
 

@@ -1,4 +1,4 @@
-"""What figures of evaluated conditions share: measured models, rows by group, looks of lines."""
+"""What figures share: rows by group, looks of lines, and shares."""
 
 from __future__ import annotations
 
@@ -8,62 +8,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from posenc.conditions.groups import GROUPS, grouped
-from posenc.conditions.positions import TABLE
+from posenc.artifacts.results import Estimated
+from posenc.artifacts.runs import Run
+from posenc.conditions.groups import GROUPS
 from posenc.drawing import common
 from posenc.drawing.section import Style
 
-NO_HEAD = "no language-model head"
-
-
-def of_kind(measurements: Sequence[dict], kind: str) -> list[dict]:
-    """The measurements of one kind, in order."""
-    return [measurement for measurement in measurements if measurement["measurement"] == kind]
-
-
-def decoders(measurements: Sequence[dict], positions: str = TABLE) -> tuple[list[dict], list[str]]:
-    """Measured conditions of decoders, in order, and why other models are not among them.
-
-    Conditions of a table of positions and those of a rotation are shown apart.
-    """
-    measured, reasons = [], []
-    for measurement in of_kind(measurements, "conditions"):
-        if measurement["status"] != "measured":
-            reasons.append(measurement["reason"])
-        elif measurement["is_decoder"] and measurement["positions"] == positions:
-            measured.append(measurement)
-        elif measurement["is_decoder"]:
-            kind = measurement["positions"]
-            reasons.append(
-                f"{measurement['run']['model']} has no positions"
-                if kind == "none"
-                else f"positions of {measurement['run']['model']} are a {kind}"
-            )
-        else:
-            reasons.append(f"{measurement['run']['model']} has {NO_HEAD}")
-    return measured, reasons
-
-
-def entries(measurement: dict) -> dict[str, dict]:
-    """What was measured of each condition, by its name."""
-    return {entry["condition"]: entry for entry in measurement["conditions"]}
-
-
-def rows(measurements: Sequence[dict], *groups: str) -> list[tuple[str, bool]]:
-    """Headings and conditions of all models, group after group; whether a row is a heading."""
-    specs = {
-        entry["condition"]: entry["spec"]
-        for measurement in measurements
-        for entry in measurement["conditions"]
-    }
-    row_names = []
-    for group, names in grouped(specs, *groups).items():
-        row_names += [(GROUPS[group], True), *((name, False) for name in names)]
-    return row_names
-
 
 def group_colours(style: Style) -> dict[str, str]:
-    """A colour for each heading of :func:`rows`."""
+    """A colour for each group of conditions, by its heading."""
     names = GROUPS.values()
     return {name: style.palette[index % len(style.palette)] for index, name in enumerate(names)}
 
@@ -109,17 +62,17 @@ def series(names: Iterable[str], style: Style) -> dict[str, dict]:
     return looks
 
 
-def curve(axes: Axes, xs: Sequence[float], estimates: Sequence[dict], **look) -> None:
+def curve(axes: Axes, xs: Sequence[float], estimates: Sequence[Estimated], **look) -> None:
     """A line through estimates with their intervals as a band."""
     axes.fill_between(
-        xs, [e["low"] for e in estimates], [e["high"] for e in estimates],
+        xs, [e.low for e in estimates], [e.high for e in estimates],
         color=look["color"], alpha=0.13, lw=0,
     )  # fmt: skip
-    axes.plot(xs, [e["value"] for e in estimates], **look)
+    axes.plot(xs, [e.value for e in estimates], **look)
 
 
 def share(
-    axes: Axes, estimate: dict, height: float, limits: tuple[float, float], colour: str,
+    axes: Axes, estimate: Estimated, height: float, limits: tuple[float, float], colour: str,
     *, marker: str = "o", is_filled: bool = True, label: str | None = None,
 ) -> None:  # fmt: skip
     """Draw a mark with its interval at a height; off the axis, an arrow beside its number.
@@ -128,21 +81,21 @@ def share(
     """
     low, high = limits
     look = {"color": colour, "ls": "none", "ms": 3, "mfc": colour if is_filled else "white"}
-    is_below = estimate["value"] < low
-    if is_below or estimate["value"] > high:
+    is_below = estimate.value < low
+    if is_below or estimate.value > high:
         end, inwards = (low, 1) if is_below else (high, -1)
         axes.plot([end], [height], marker="<" if is_below else ">", clip_on=False, **look)
         if is_filled:
             axes.annotate(
-                f"{estimate['value']:.2f}".replace("-", "−"), (end, height), (5 * inwards, 0),
+                f"{estimate.value:.2f}".replace("-", "−"), (end, height), (5 * inwards, 0),
                 textcoords="offset points", va="center", ha="left" if is_below else "right",
                 color=colour, fontsize=common.SMALLEST_POINTS, zorder=4,
                 bbox={"fc": "white", "ec": "none", "pad": 0.5},
             )  # fmt: skip
         return
-    ends = [max(estimate["low"], low), min(estimate["high"], high)]
+    ends = [max(estimate.low, low), min(estimate.high, high)]
     axes.plot(ends, [height, height], color=colour, lw=1)
-    axes.plot([estimate["value"]], [height], marker=marker, mew=0.7, label=label, zorder=3, **look)
+    axes.plot([estimate.value], [height], marker=marker, mew=0.7, label=label, zorder=3, **look)
 
 
 def arrows(figure: Canvas) -> dict[str, Line2D]:
@@ -161,11 +114,6 @@ def nothing_is_lost(axes: Axes) -> None:
     )  # fmt: skip
 
 
-def has_shares(measurement: dict) -> bool:
-    """Whether anything is lost without positions, so that conditions can recover a share."""
-    return any(entry["recovered"] is not None for entry in measurement["conditions"])
-
-
 def logarithmic_perplexity(axes: Axes, values: Sequence[float]) -> None:
     """A logarithmic vertical axis that holds the values, with round ticks."""
     low, high = min(values) / 1.08, max(values) * 1.08
@@ -178,18 +126,9 @@ def logarithmic_perplexity(axes: Axes, values: Sequence[float]) -> None:
     axes.set_axisbelow(True)
 
 
-def panel_title(measurement: dict) -> str:
+def panel_title(run: Run) -> str:
     """Model and data set of a panel, on two lines."""
-    run = measurement["run"]
-    return f"{common.display(run['model'])}\n{common.display(run['dataset'])}"
-
-
-def by_dataset(measurements: Sequence[dict]) -> dict[str, list[dict]]:
-    """Measurements of each data set, in order; the first model is the headline."""
-    groups: dict[str, list[dict]] = {}
-    for measurement in measurements:
-        groups.setdefault(measurement["run"]["dataset"], []).append(measurement)
-    return groups
+    return f"{common.display(run.model)}\n{common.display(run.dataset)}"
 
 
 def band_name(edges: list[float], band: int) -> str:

@@ -6,10 +6,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
+from posenc.artifacts.results import Interval
+from posenc.artifacts.runs import of_kind
 from posenc.drawing import common
 from posenc.drawing.command import command
 from posenc.drawing.evaluated import band_name
 from posenc.drawing.section import Figure, Style
+from posenc.measurements.spectra.result import BandPass, NoPattern, PowerSpectra
 
 UNIFORM = "uniform attention"
 
@@ -29,29 +32,33 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     and keys that keep one band (solid), that lose it (dotted), and of uniform attention
     (dashed).
     """
-    panels = {}
-    for measurement in measurements:
-        model, dataset, condition = common.run_of(measurement)
-        if measurement["measurement"] == "spectra" and condition == common.INTACT:
-            panels[model, dataset] = measurement
-    results = {
-        panel: measurement.get("band_pass", measurement) for panel, measurement in panels.items()
+    panels = {
+        (run.model, run.dataset): run
+        for run in of_kind(measurements, "spectra", PowerSpectra)
+        if run.condition == common.INTACT
     }
-    if not any(result["status"] == "measured" for result in results.values()):
-        reasons = [result["reason"] for result in results.values()] or ["the study has no spectra"]
-        common.not_run(canvas.add_subplot(), reasons, 60)
+    shown, reasons = dict[tuple[str, str], BandPass](), dict[str, str]()
+    for panel, run in panels.items():
+        if run.measured is None:
+            reasons[", ".join(panel)] = run.reason
+        elif isinstance(run.measured.band_pass, NoPattern):
+            reasons[", ".join(panel)] = run.measured.band_pass.reason
+        else:
+            shown[panel] = run.measured.band_pass
+    if not shown:
+        said = list(reasons.values()) or ["the study has no spectra"]
+        common.not_run(canvas.add_subplot(), said, 60)
         return
-    shown = {panel: result for panel, result in results.items() if result["status"] == "measured"}
     grid = common.grid(canvas, list(shown))
     top = 0.04 + max(
-        estimate["high"]
+        estimate.high
         for result in shown.values()
-        for layer in [result["uniform"], *result["kept"], *result["left_out"]]
+        for layer in [result.uniform, *result.kept, *result.left_out]
         for estimate in layer
     )
     for panel, result in shown.items():
         axes = grid[panel]
-        _draw_bands(axes, panels[panel]["bands"], result, style)
+        _draw_bands(axes, panels[panel].result.bands, result, style)
         axes.set_ylim(0, top)
         axes.yaxis.set_major_locator(MaxNLocator(4))
         axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
@@ -59,35 +66,28 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
         axes.tick_params(labelleft=common.is_left(axes))
         axes.set_xlabel("layer")
     canvas.supylabel("total variation distance", fontsize=style.font_size)
-    common.note_not_run(
-        canvas,
-        {
-            ", ".join(panel): result["reason"]
-            for panel, result in results.items()
-            if panel not in shown
-        },
-    )
+    common.note_not_run(canvas, reasons)
     common.legend_above(canvas, grid.values(), columns=4)
 
 
-def _draw_bands(axes: Axes, edges: list[float], result: dict, style: Style) -> None:
-    layers = range(len(result["uniform"]))
+def _draw_bands(axes: Axes, edges: list[float], result: BandPass, style: Style) -> None:
+    layers = range(len(result.uniform))
     for band in range(len(edges) - 1):
         colour = style.palette[band % len(style.palette)]
         name = band_name(edges, band)
-        kept = [layer[band] for layer in result["kept"]]
-        left_out = [layer[band] for layer in result["left_out"]]
+        kept = [layer[band] for layer in result.kept]
+        left_out = [layer[band] for layer in result.left_out]
         _curve(axes, layers, kept, color=colour, marker="o", ms=2.5, label=f"only {name}")
         _curve(axes, layers, left_out, color=colour, ls=":", marker="o", ms=2.5, mfc="white",
                label=f"all but {name}")  # fmt: skip
     # Last, so that the two lines of a band stand above each other in the legend.
-    _curve(axes, layers, result["uniform"], color=common.GREY, ls="--", lw=1, label=UNIFORM)
+    _curve(axes, layers, result.uniform, color=common.GREY, ls="--", lw=1, label=UNIFORM)
 
 
-def _curve(axes: Axes, layers: range, estimates: list[dict], **look) -> None:
-    low, high = ([estimate[key] for estimate in estimates] for key in ("low", "high"))
+def _curve(axes: Axes, layers: range, estimates: list[Interval], **look) -> None:
+    low, high = [e.low for e in estimates], [e.high for e in estimates]
     axes.fill_between(layers, low, high, color=look["color"], alpha=0.25, lw=0)
-    axes.plot(layers, [estimate["value"] for estimate in estimates], **look)
+    axes.plot(layers, [estimate.value for estimate in estimates], **look)
 
 
 main = command(draw, Figure)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
+from posenc.artifacts.runs import of_kind
 from posenc.drawing import common
 from posenc.drawing.command import command
 from posenc.drawing.section import Style
 from posenc.figures.layer_similarity import PAIRS
 from posenc.figures.parameters import Histogram
+from posenc.measurements.similarity.result import Similarities
 from posenc.metrics.similarity import gaussian_null_density
 
 
@@ -29,44 +32,50 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Histogram, style: Sty
     outline, pairs of one document as one of dashes and dots, pairs of the same token as a dotted
     one (where there are any), and the Gaussian null's exact density as a line.
     """
-    colours = common.condition_colours(measurements, style)
-    for axes, measured in common.small_multiples(canvas, measurements):
+    runs = of_kind(measurements, "similarity", Similarities)
+    colours = common.condition_colours(runs, style)
+    for axes, measured in common.small_multiples(canvas, runs):
         for run in measured:
-            condition = run["run"]["condition"]
-            histogram = run["histograms"]
             axes.stairs(
-                histogram[figure.layer]["cosine"], histogram["edges"], fill=True, alpha=0.45,
-                color=colours[condition], label=common.display(condition),
+                _densities(run.result, figure.layer)["cosine"], run.result.histograms["edges"],
+                fill=True, alpha=0.45, color=colours[run.condition],
+                label=common.display(run.condition),
             )  # fmt: skip
-        _draw_nulls(axes, measured[0], figure.layer)
-        _set_limits(axes, measured, figure)
-    if any(measurement["status"] == "measured" for measurement in measurements):
+        _draw_nulls(axes, measured[0].result, figure.layer)
+        _set_limits(axes, [run.result for run in measured], figure)
+    if any(run.measured is not None for run in runs):
         where = "the embedding" if figure.layer == "embedding" else "the last hidden state"
         canvas.supylabel("density", fontsize=style.font_size)
         canvas.supxlabel(f"token cosine at {where}", fontsize=style.font_size)
     common.legend_above(canvas, canvas.axes, columns=4)
 
 
-def _draw_nulls(axes, measurement: dict, layer: str) -> None:
-    histogram = measurement["histograms"]
+def _densities(result: Similarities, layer: str) -> dict[str, list[float]]:
+    densities = result.histograms[layer]
+    assert isinstance(densities, dict)
+    return densities
+
+
+def _draw_nulls(axes: Axes, result: Similarities, layer: str) -> None:
+    densities = _densities(result, layer)
     for key, style, label in PAIRS:
-        if key in histogram[layer]:
+        if key in densities:
             axes.stairs(
-                histogram[layer][key], histogram["edges"], color=common.GREY, ls=style, lw=1,
+                densities[key], result.histograms["edges"], color=common.GREY, ls=style, lw=1,
                 label=label,
             )  # fmt: skip
     cosine = np.linspace(-1, 1, 2001)
-    density = gaussian_null_density(cosine, measurement["d_model"])
+    density = gaussian_null_density(cosine, result.d_model)
     axes.plot(cosine, density, color="black", lw=0.9, label="Gaussian null")
 
 
-def _set_limits(axes, measured: list[dict], figure: Histogram) -> None:
+def _set_limits(axes: Axes, results: list[Similarities], figure: Histogram) -> None:
     """Begin where the data or the bulk of the Gaussian null begin, and end at one."""
     left, smallest = [], []
-    for run in measured:
-        edges = np.asarray(run["histograms"]["edges"])
-        left.append(-4 * run["gaussian_null"]["sd"])
-        for density in run["histograms"][figure.layer].values():
+    for result in results:
+        edges = np.asarray(result.histograms["edges"])
+        left.append(-4 * result.gaussian_null.sd)
+        for density in _densities(result, figure.layer).values():
             filled = np.flatnonzero(density)
             if filled.size:
                 left.append(edges[filled[0]])

@@ -6,9 +6,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
+from posenc.artifacts.runs import of_kind
 from posenc.drawing import common, evaluated
 from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
+from posenc.measurements.conditions.result import LongDocuments
 
 
 @common.drawing
@@ -24,49 +26,43 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     -------
     A line with its interval for each condition; a dashed line at the trained length.
     """
-    runs = evaluated.of_kind(measurements, "extrapolation")
+    runs = of_kind(measurements, "extrapolation", LongDocuments)
     measured = common.measured(canvas, runs, "the study has no runs")
     if not measured:
         return
     looks = evaluated.series(
-        common.unique(
-            entry["condition"] for measurement in measured for entry in measurement["conditions"]
-        ),
+        common.unique(entry.condition for run in measured for entry in run.result.conditions),
         style,
     )
     ends = [
-        bucket["nll_per_token"][end]
-        for measurement in measured
-        for entry in measurement["conditions"]
-        for bucket in entry["buckets"]
-        for end in ("low", "high")
+        end
+        for run in measured
+        for entry in run.result.conditions
+        for bucket in entry.buckets
+        for end in (bucket.nll_per_token.low, bucket.nll_per_token.high)
     ]
     margin = 0.04 * (max(ends) - min(ends))
-    for place, measurement in enumerate(measured):
+    for place, run in enumerate(measured):
         axes = canvas.add_subplot(1, len(measured), place + 1)
-        axes.set_title(common.title(canvas, measurement["run"]["model"], len(measured)))
-        _draw_panel(axes, measurement, looks)
+        axes.set_title(common.title(canvas, run.model, len(measured)))
+        _draw_panel(axes, run.result, looks)
         axes.set_ylim(min(ends) - margin, max(ends) + margin)
         axes.tick_params(labelleft=place == 0)
         if place == 0:
             axes.set_ylabel("loss (nats per token)")
         axes.set_xlabel("position")
-    common.note_not_run(
-        canvas, {run["run"]["model"]: run["reason"] for run in runs if run not in measured}
-    )
+    common.note_not_run(canvas, {run.model: run.reason for run in runs if run.measured is None})
     common.legend_above(canvas, canvas.axes, columns=3)
 
 
-def _draw_panel(axes: Axes, measurement: dict, looks: dict[str, dict]) -> None:
-    for entry in measurement["conditions"]:
-        middles = [(bucket["from"] + bucket["to"]) / 2 for bucket in entry["buckets"]]
+def _draw_panel(axes: Axes, result: LongDocuments, looks: dict[str, dict]) -> None:
+    for entry in result.conditions:
+        middles = [(bucket.begin + bucket.to) / 2 for bucket in entry.buckets]
         evaluated.curve(
-            axes, middles, [bucket["nll_per_token"] for bucket in entry["buckets"]],
-            label=common.display(entry["condition"]), **looks[entry["condition"]],
+            axes, middles, [bucket.nll_per_token for bucket in entry.buckets],
+            label=common.display(entry.condition), **looks[entry.condition],
         )  # fmt: skip
-    axes.axvline(
-        measurement["trained_tokens"], color="black", lw=0.8, ls="--", label="trained length"
-    )
+    axes.axvline(result.trained_tokens, color="black", lw=0.8, ls="--", label="trained length")
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.grid(axis="y", color="0.92", lw=0.6)
     axes.set_axisbelow(True)

@@ -11,9 +11,11 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.image import AxesImage
 from matplotlib.patches import Patch
 
-from posenc.drawing import common, evaluated
+from posenc.artifacts.runs import Run, of_kind
+from posenc.drawing import common
 from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
+from posenc.measurements.heads.result import Attention
 
 ZERO = "zero"
 NAMES = ("previous token", "next token", "self", "first token", "special token", "near", "broad")
@@ -37,12 +39,10 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     -------
     Two heat maps for each model: the intact one, and the one without positions.
     """
-    shown = panels(measurements)
-    measured = [
-        measurement for pair in shown for measurement in pair if measurement["status"] == "measured"
-    ]
+    shown = panels(of_kind(measurements, "heads", Attention))
+    measured = [run.result for pair in shown for run in pair if run.measured is not None]
     if not measured:
-        reasons = [measurement["reason"] for pair in shown for measurement in pair]
+        reasons = [run.reason for pair in shown for run in pair]
         common.not_run(canvas.add_subplot(), reasons or ["no heads were measured"], 60)
         return
     colours = type_colours(style)
@@ -54,14 +54,14 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
         inner = grid[place // columns, place % columns].subgridspec(
             1, 2 * len(pair), width_ratios=(1, 14) * len(pair), wspace=0.03
         )
-        for index, measurement in enumerate(pair):
+        for index, run in enumerate(pair):
             heat = canvas.add_subplot(inner[0, 2 * index + 1])
-            if measurement["status"] != "measured":
-                common.not_run(heat, [measurement["reason"]], 18)
+            if run.measured is None:
+                common.not_run(heat, [run.reason], 18)
                 continue
             strip = canvas.add_subplot(inner[0, 2 * index])
-            image = _masses(heat, measurement)
-            _types(strip, measurement, colours)
+            image = _masses(heat, run)
+            _types(strip, run.measured, colours)
             if place % columns == 0 and index == 0:
                 strip.set_ylabel("layer")
             if index:
@@ -75,14 +75,14 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     _legend(canvas, measured, colours)
 
 
-def panels(measurements: list[dict]) -> list[list[dict]]:
+def panels(runs: list[Run[Attention]]) -> list[list[Run[Attention]]]:
     """The first data set of each model: its intact run, and the one without positions."""
-    pairs: dict[str, list[dict]] = {}
-    for measurement in evaluated.of_kind(measurements, "heads"):
-        pair = pairs.setdefault(measurement["run"]["model"], [])
-        is_same = not pair or pair[0]["run"]["dataset"] == measurement["run"]["dataset"]
-        if is_same and measurement["run"]["condition"] in (common.INTACT, ZERO):
-            pair.append(measurement)
+    pairs: dict[str, list[Run[Attention]]] = {}
+    for run in runs:
+        pair = pairs.setdefault(run.model, [])
+        is_same = not pair or pair[0].dataset == run.dataset
+        if is_same and run.condition in (common.INTACT, ZERO):
+            pair.append(run)
     return [pair for pair in pairs.values() if pair]
 
 
@@ -98,37 +98,37 @@ def plain_type(name: str) -> str:
     return plain or "other offset"
 
 
-def _masses(axes: Axes, measurement: dict) -> AxesImage:
-    offsets = measurement["offsets"]
-    mass = np.array([head["text"] for head in measurement["heads"]])  # [heads, offsets]
+def _masses(axes: Axes, run: Run[Attention]) -> AxesImage:
+    result, offsets = run.result, run.result.offsets
+    mass = np.array([head.text for head in result.heads])  # [heads, offsets]
     image = axes.imshow(
         mass, aspect="auto", interpolation="nearest", cmap="magma",
         norm=LogNorm(LEAST, 1, clip=True),
         extent=(offsets[0] - 0.5, offsets[-1] + 0.5, len(mass) - 0.5, -0.5),
     )  # fmt: skip
-    common.label_layers(axes, measurement["n_layers"], measurement["n_heads"])
+    common.label_layers(axes, result.n_layers, result.n_heads)
     axes.set_yticks([])
-    common.label_offsets(axes, offsets, measurement["is_causal"])
-    model, dataset, condition = map(common.display, common.run_of(measurement))
-    first = measurement["run"]["condition"] == common.INTACT
+    common.label_offsets(axes, offsets, result.is_causal)
+    model, dataset, condition = map(common.display, (run.model, run.dataset, run.condition))
+    first = run.condition == common.INTACT
     axes.set_title(f"{model}\n{dataset}" if first else f"\n{condition}", loc="left")
     return image
 
 
-def _types(axes: Axes, measurement: dict, colours: dict[str, str]) -> None:
+def _types(axes: Axes, result: Attention, colours: dict[str, str]) -> None:
     names = list(colours)
-    kinds = [names.index(plain_type(head["type"])) for head in measurement["heads"]]
+    kinds = [names.index(plain_type(head.type)) for head in result.heads]
     axes.imshow(
         np.array(kinds)[:, None], aspect="auto", interpolation="nearest",
         cmap=ListedColormap(list(colours.values())), vmin=-0.5, vmax=len(names) - 0.5,
         extent=(0, 1, len(kinds) - 0.5, -0.5),
     )  # fmt: skip
-    common.label_layers(axes, measurement["n_layers"], measurement["n_heads"])
+    common.label_layers(axes, result.n_layers, result.n_heads)
     axes.set_xticks([])
 
 
-def _legend(figure: Canvas, measured: list[dict], colours: dict[str, str]) -> None:
-    used = {plain_type(head["type"]) for measurement in measured for head in measurement["heads"]}
+def _legend(figure: Canvas, results: list[Attention], colours: dict[str, str]) -> None:
+    used = {plain_type(head.type) for result in results for head in result.heads}
     figure.legend(
         handles=[Patch(color=c, label=name) for name, c in colours.items() if name in used],
         loc="outside upper center", ncols=8, borderaxespad=0.2, columnspacing=1.2,

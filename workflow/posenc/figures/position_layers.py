@@ -5,11 +5,14 @@ from __future__ import annotations
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
+from posenc.artifacts.runs import of_kind
 from posenc.conditions.groups import grouped
 from posenc.conditions.positions import TABLE
 from posenc.drawing import common, evaluated
 from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
+from posenc.figures.conditions import entries
+from posenc.measurements.conditions.result import EvaluatedConditions
 
 
 @common.drawing
@@ -26,20 +29,20 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     A line with its interval for each condition that changes positions and nothing else.
     """
     panels = {
-        (measurement["run"]["model"], measurement["run"]["dataset"]): measurement
-        for measurement in evaluated.of_kind(measurements, "conditions")
-        if measurement["positions"] == TABLE
+        (run.model, run.dataset): run
+        for run in of_kind(measurements, "conditions", EvaluatedConditions)
+        if run.measured is None or run.measured.positions == TABLE
     }
+    evaluations = {panel: entries(run) for panel, run in panels.items() if run.measured is not None}
     names = {
         panel: grouped(
-            {name: entry["spec"] for name, entry in evaluated.entries(measurement).items()},
+            {name: entry.spec for name, entry in by_name.items()},
             "positions",
         ).get("positions", [])
-        for panel, measurement in panels.items()
-        if measurement["status"] == "measured"
+        for panel, by_name in evaluations.items()
     }
     if not any(names.values()):
-        reasons = [measurement["reason"] for measurement in panels.values()]
+        reasons = [run.reason for run in panels.values()]
         common.not_run(
             canvas.add_subplot(),
             reasons if reasons and not names else ["the study changes no position embeddings"],
@@ -49,21 +52,20 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     looks = evaluated.series(common.unique(name for here in names.values() for name in here), style)
     grid = common.grid(canvas, list(panels))
     lowest = min(
-        layer["low"]
+        layer.low
         for panel, here in names.items()
         for name in here
-        for layer in evaluated.entries(panels[panel])[name]["layers"]
+        for layer in evaluations[panel][name].layers
     )
-    for panel, measurement in panels.items():
+    for panel, run in panels.items():
         axes = grid[panel]
         if panel not in names:
-            common.not_run(axes, [measurement["reason"]], 22)
+            common.not_run(axes, [run.reason], 22)
             continue
-        entries = evaluated.entries(measurement)
         for name in names[panel]:
-            layers = entries[name]["layers"]
+            layers = evaluations[panel][name].layers
             evaluated.curve(
-                axes, [layer["layer"] for layer in layers], layers,
+                axes, [layer.layer for layer in layers], layers,
                 label=common.display(name), **looks[name],
             )  # fmt: skip
         axes.set_ylim(lowest - 0.04, 1.04)

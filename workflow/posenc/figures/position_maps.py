@@ -7,12 +7,16 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure as Canvas
+from matplotlib.image import AxesImage
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
+from posenc.artifacts.runs import of_kind
 from posenc.drawing import common
 from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
+from posenc.measurements.position_embeddings.result import PositionTable
 
 ROWS = ("table", "cosine", "spectra")
 DEVIATIONS = 2.5
@@ -37,31 +41,27 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     -------
     Three rows of heat maps. The frequency axis is shared; its other scale is the period.
     """
-    embeddings = [
-        measurement
-        for measurement in measurements
-        if measurement["measurement"] == "position_embeddings"
-    ]
-    measured = common.measured(canvas, embeddings, "the study has no position embeddings")
+    runs = of_kind(measurements, "position_embeddings", PositionTable)
+    measured = common.measured(canvas, runs, "the study has no position embeddings")
     if not measured:
         return
-    lowest = min(measurement["maps"]["spectra"]["edges"][0] for measurement in measured)
-    panels = canvas.subplots(len(ROWS), len(embeddings), squeeze=False)  # [3, tables]
+    lowest = min(run.result.maps.spectra.edges[0] for run in measured)
+    panels = canvas.subplots(len(ROWS), len(runs), squeeze=False)  # [3, tables]
     images = {}
-    for column, measurement in zip(panels.T, embeddings, strict=True):
-        column[0].set_title(_title(measurement["subject"], len(embeddings)))
-        if measurement["status"] != "measured":
-            common.not_run(column[1], [measurement["reason"]], 14)
+    for column, run in zip(panels.T, runs, strict=True):
+        column[0].set_title(_title(run.model, len(runs)))
+        if run.measured is None:
+            common.not_run(column[1], [run.reason], 14)
             for axes in (column[0], column[2]):
                 # The title stays.
                 axes.set_frame_on(False)
                 axes.set_xticks([])
                 axes.set_yticks([])
             continue
-        images["table"] = _draw_table(column[0], measurement)
-        images["cosine"] = _draw_cosine(column[1], measurement)
-        images["spectra"] = _draw_spectra(column[2], measurement, lowest)
-    _label(panels, [measurement["status"] == "measured" for measurement in embeddings])
+        images["table"] = _draw_table(column[0], run.result)
+        images["cosine"] = _draw_cosine(column[1], run.result)
+        images["spectra"] = _draw_spectra(column[2], run.result, lowest)
+    _label(panels, [run.measured is not None for run in runs])
     labels = ("entry (deviations)", "cosine", "amplitude")
     for name, row, label in zip(ROWS, panels, labels, strict=True):
         extend = "both" if name == "table" else "neither"
@@ -72,46 +72,44 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
         bar.set_ticks(TICKS_OF[name])
 
 
-def _title(subject: str, columns: int) -> str:
-    return textwrap.fill(common.display(subject), 30 if columns < 4 else 13 if columns < 8 else 9)
+def _title(table: str, columns: int) -> str:
+    return textwrap.fill(common.display(table), 30 if columns < 4 else 13 if columns < 8 else 9)
 
 
-def _draw_table(axes: Axes, measurement: dict):
-    shape = measurement["shape"]
+def _draw_table(axes: Axes, result: PositionTable) -> AxesImage:
+    shape = result.shape
     image = axes.imshow(
-        measurement["maps"]["table"]["values"], cmap="RdBu_r", vmin=-DEVIATIONS, vmax=DEVIATIONS,
-        extent=(-0.5, shape["d_model"] - 0.5, shape["rows"] - 0.5, -0.5),
+        result.maps.table.values, cmap="RdBu_r", vmin=-DEVIATIONS, vmax=DEVIATIONS,
+        extent=(-0.5, shape.d_model - 0.5, shape.rows - 0.5, -0.5),
         aspect="auto", interpolation="nearest",
     )  # fmt: skip
     _ticks(axes)
     return image
 
 
-def _draw_cosine(axes: Axes, measurement: dict):
-    edge = measurement["shape"]["rows"] - 0.5
+def _draw_cosine(axes: Axes, result: PositionTable) -> AxesImage:
+    edge = result.shape.rows - 0.5
     image = axes.imshow(
-        measurement["maps"]["cosine"], cmap="RdBu_r", vmin=-1, vmax=1,
+        result.maps.cosine, cmap="RdBu_r", vmin=-1, vmax=1,
         extent=(-0.5, edge, edge, -0.5), aspect="auto", interpolation="nearest",
     )  # fmt: skip
     _ticks(axes)
     return image
 
 
-def _draw_spectra(axes: Axes, measurement: dict, lowest: float):
-    spectra = measurement["maps"]["spectra"]
-    edges = np.linspace(
-        -0.5, measurement["shape"]["d_model"] - 0.5, len(spectra["amplitude"][0]) + 1
-    )
+def _draw_spectra(axes: Axes, result: PositionTable, lowest: float) -> QuadMesh:
+    spectra = result.maps.spectra
+    edges = np.linspace(-0.5, result.shape.d_model - 0.5, len(spectra.amplitude[0]) + 1)
     image = axes.pcolormesh(
-        edges, spectra["edges"], spectra["amplitude"], cmap="viridis", vmin=0, vmax=1,
+        edges, spectra.edges, spectra.amplitude, cmap="viridis", vmin=0, vmax=1,
         rasterized=True,
     )  # fmt: skip
     axes.set_yscale("log")
-    axes.set_ylim(lowest, spectra["edges"][-1])
+    axes.set_ylim(lowest, spectra.edges[-1])
     # Below the lowest frequency of a short table there is nothing, which is not an amplitude of 0.
     axes.set_facecolor(common.LIGHT)
     axes.xaxis.set_major_locator(MaxNLocator(2, integer=True, min_n_ticks=2))
-    high = spectra["edges"][-1]
+    high = spectra.edges[-1]
     axes.yaxis.set_major_locator(
         FixedLocator([frequency for frequency in FREQUENCIES if lowest <= frequency <= high])
     )

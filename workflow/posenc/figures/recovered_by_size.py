@@ -8,11 +8,15 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
+from posenc.artifacts.results import Interval
+from posenc.artifacts.runs import Run, by_dataset, of_kind
 from posenc.conditions.positions import ROTATION, TABLE
 from posenc.drawing import common
 from posenc.drawing.command import command
-from posenc.drawing.evaluated import by_dataset, decoders, entries, of_kind
 from posenc.drawing.section import Figure, Style
+from posenc.figures.conditions import decoders, entries
+from posenc.measurements.conditions.result import EvaluatedConditions
+from posenc.measurements.savings.result import Savings
 
 ENDS = (common.INTACT, "zero")
 """Conditions that shares lie between."""
@@ -35,12 +39,12 @@ class Decoder(NamedTuple):
     model
         Its name.
     shares
-        By condition: ``value``, ``low`` and ``high``.
+        By condition.
     """
 
     size: int
     model: str
-    shares: dict[str, dict[str, float]]
+    shares: dict[str, Interval]
 
 
 @common.drawing
@@ -58,16 +62,14 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     named below with their size; a mark at the edge where the share lies beyond the axis.
     """
     sizes = {
-        measurement["run"]["model"]: measurement["parameters"]["all"]
-        for measurement in of_kind(measurements, "savings")
-        if measurement["status"] == "measured"
+        run.model: run.result.parameters.all
+        for run in of_kind(measurements, "savings", Savings)
+        if run.measured is not None
     }
     decoder_runs = [run for kind in (TABLE, ROTATION) for run in decoders(measurements, kind)[0]]
     panels = {
         dataset: sorted((_decoder(run, sizes) for run in runs), key=lambda of: of.size)
-        for dataset, runs in by_dataset(
-            [run for run in decoder_runs if run["run"]["model"] in sizes]
-        ).items()
+        for dataset, runs in by_dataset([run for run in decoder_runs if run.model in sizes]).items()
         if len(runs) >= FEWEST
     }
     if not panels:
@@ -83,10 +85,9 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     common.legend_above(canvas, rows, columns=2)
 
 
-def _decoder(run: dict, sizes: dict[str, int]) -> Decoder:
-    shares = {name: entry["recovered"] for name, entry in entries(run).items()}
-    model = run["run"]["model"]
-    return Decoder(sizes[model], model, {n: share for n, share in shares.items() if share})
+def _decoder(run: Run[EvaluatedConditions], sizes: dict[str, int]) -> Decoder:
+    shares = {name: entry.recovered for name, entry in entries(run).items() if entry.recovered}
+    return Decoder(sizes[run.model], run.model, shares)
 
 
 def _compared(points: list[Decoder]) -> list[str]:
@@ -106,14 +107,14 @@ def _panel(axes: Axes, points: list[Decoder], names: list[str], style: Style) ->
     axes.set_xscale("log")
     for place, name in enumerate(names):
         there = [(of.size, of.shares[name]) for of in points if name in of.shares]
-        marks = [min(max(share["value"], LOWEST), HIGHEST) for _, share in there]
+        marks = [min(max(share.value, LOWEST), HIGHEST) for _, share in there]
         colour = style.palette[place % len(style.palette)]
         axes.plot(
             [size for size, _ in there], marks, color=colour, ls="", ms=3.5,
             marker=common.MARKERS[place % len(common.MARKERS)], label=common.display(name),
         )  # fmt: skip
         for size, share in there:
-            axes.plot([size, size], [share["low"], share["high"]], color=colour, lw=0.8)
+            axes.plot([size, size], [share.low, share.high], color=colour, lw=0.8)
     axes.set_ylim(LOWEST, HIGHEST)
     sizes = [decoder.size for decoder in points]
     axes.set_xlim(sizes[0] / MARGIN, sizes[-1] * MARGIN)

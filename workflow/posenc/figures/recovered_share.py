@@ -7,10 +7,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from numpy.typing import ArrayLike, NDArray
 
+from posenc.artifacts.runs import Run, by_dataset
 from posenc.conditions.groups import MASKED
 from posenc.drawing import common, evaluated
 from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
+from posenc.figures import conditions
+from posenc.measurements.conditions.result import EvaluatedConditions
 
 LOWEST, HIGHEST = -2.0, 0.99
 LEVELS = (0.0, 0.9)
@@ -33,19 +36,24 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     the axis are equal factors of what is still lost, 1 - share: near the intact model masks are
     told apart, too.
     """
-    measured, reasons = evaluated.decoders(measurements)
-    names = evaluated.rows(measured, *MASKED)
-    if not names:
+    measured, reasons = conditions.decoders(measurements)
+    if not conditions.rows(measured, *MASKED):
         common.not_run(canvas.add_subplot(), reasons or ["the study has no mask"], 60)
         return
-    panels = evaluated.by_dataset(measured)
-    shares = [any(map(evaluated.has_shares, runs)) for runs in panels.values()]
+    draw_runs(canvas, measured, style)
+
+
+def draw_runs(canvas: Canvas, measured: list[Run[EvaluatedConditions]], style: Style) -> None:
+    """Draw measured conditions of decoders with a table, or what a record has of them."""
+    names = conditions.rows(measured, *MASKED)
+    panels = by_dataset(measured)
+    shares = [any(map(conditions.has_shares, runs)) for runs in panels.values()]
     layout = canvas.add_gridspec(1, len(panels), width_ratios=[2 if s else 1 for s in shares])
     first = None
     for place, runs in enumerate(panels.values()):
         axes = canvas.add_subplot(layout[place], sharey=first)
         axes.set_title(evaluated.panel_title(runs[0]) if len(runs) == 1 else
-                       common.display(runs[0]["run"]["dataset"]))  # fmt: skip
+                       common.display(runs[0].dataset))  # fmt: skip
         if shares[place]:
             _draw_panel(axes, runs, names, style)
         else:
@@ -59,12 +67,14 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
             "share ρ of the lost log-perplexity recovered (0: no positions; logarithmic in 1 − ρ)"
         )
         canvas.supxlabel(label, fontsize=style.font_size)
-    models = common.unique(measurement["run"]["model"] for measurement in measured)
+    models = common.unique(run.model for run in measured)
     named = canvas.axes if len(models) > 1 else []  # a single one is in the titles
     common.legend_above(canvas, named, columns=4, more=evaluated.arrows(canvas))
 
 
-def _draw_panel(axes: Axes, runs: list[dict], names: list, style: Style) -> None:
+def _draw_panel(
+    axes: Axes, runs: list[Run[EvaluatedConditions]], names: list[tuple[str, bool]], style: Style
+) -> None:
     for level in LEVELS:
         axes.axvline(level, color=common.GREY, lw=0.7, ls="--" if level == 0.9 else "-")
     colours, colour = evaluated.group_colours(style), ""
@@ -72,16 +82,16 @@ def _draw_panel(axes: Axes, runs: list[dict], names: list, style: Style) -> None
         if is_heading:
             colour = colours[name]
             continue
-        for order, measurement in enumerate(runs):
-            share = evaluated.entries(measurement).get(name, {}).get("recovered")
-            if share is None:
+        for order, run in enumerate(runs):
+            entry = conditions.entries(run).get(name)
+            if entry is None or entry.recovered is None:
                 continue
             # Side by side, so that marks of several decoders do not hide each other.
             height = row + 0.5 * ((order + 1) / (len(runs) + 1) - 0.5)
             evaluated.share(
-                axes, share, height, (LOWEST, HIGHEST), colour,
+                axes, entry.recovered, height, (LOWEST, HIGHEST), colour,
                 marker=common.MARKERS[order % len(common.MARKERS)], is_filled=order == 0,
-                label=common.display(measurement["run"]["model"]),
+                label=common.display(run.model),
             )  # fmt: skip
     axes.set_xscale("function", functions=(steps, shares_of))
     axes.set_xlim(LOWEST, HIGHEST)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
+from posenc.artifacts.results import Spec
+from posenc.artifacts.runs import Run, by_dataset
 from posenc.conditions.positions import ROTATION
 from posenc.drawing import common, evaluated
 from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
+from posenc.figures import conditions
+from posenc.measurements.conditions.result import EvaluatedConditions, Mask
 
 LOWEST, HIGHEST = -0.42, 1.12
 HEADINGS = {
@@ -40,11 +44,16 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     A point with its interval for each condition, and the loss in nats beside it; an arrow where
     the share lies beyond the axis.
     """
-    measured, reasons = evaluated.decoders(measurements, ROTATION)
+    measured, reasons = conditions.decoders(measurements, ROTATION)
     if not measured:
         common.not_run(canvas.add_subplot(), reasons or ["no rotary decoder in this study"], 60)
         return
-    panels = {name: runs[0] for name, runs in evaluated.by_dataset(measured).items()}
+    draw_runs(canvas, measured, style)
+
+
+def draw_runs(canvas: Canvas, measured: list[Run[EvaluatedConditions]], style: Style) -> None:
+    """Draw measured conditions of rotary decoders, or what a record has of them."""
+    panels = {name: runs[0] for name, runs in by_dataset(measured).items()}
     names = _rows(list(panels.values()))
     first = None
     for place, run in enumerate(panels.values()):
@@ -58,28 +67,32 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     common.legend_above(canvas, [], columns=1, more=evaluated.arrows(canvas))
 
 
-def _heading(entry: dict, masks: dict[str, dict]) -> str | None:
+def _way(mask: Mask) -> str:
+    """How a mask was learned, or that it is a placebo."""
+    said = mask.as_json()
+    return "placebo" if said["placebo"] else said["method"]
+
+
+def _heading(spec: Spec, ways: dict[str, str]) -> str | None:
     """The heading of a condition; None for the two that all others are compared with."""
-    mask, position = entry["spec"].get("mask"), entry["spec"].get("position", common.INTACT)
+    mask, position = spec.get("mask"), spec.get("position", common.INTACT)
     if isinstance(position, dict) and position["kind"] == "first_order":
-        if masks[position["mask"]]["placebo"] or position.get("hashed") is not None:
+        if ways[position["mask"]] == "placebo" or position.get("hashed") is not None:
             return HEADINGS["means placebo"]
         return HEADINGS["some layers" if position.get("layers") else "means"]
     if mask is None:
         return None if position in (common.INTACT, "zero") else HEADINGS["rotation"]
     name = mask["profile"].get("mask")
-    if name is None:
-        return HEADINGS["fixed"]
-    return HEADINGS["placebo" if masks[name]["placebo"] else masks[name]["method"]]
+    return HEADINGS["fixed" if name is None else ways[name]]
 
 
-def _rows(runs: list[dict]) -> list[tuple[str, bool]]:
+def _rows(runs: list[Run[EvaluatedConditions]]) -> list[tuple[str, bool]]:
     """Headings and conditions, and whether a row is a heading."""
     by_heading: dict[str, list[str]] = {heading: [] for heading in HEADINGS.values()}
     for run in runs:
-        masks = {mask["mask"]: mask for mask in run["masks"]}
-        for entry in run["conditions"]:
-            heading, name = _heading(entry, masks), entry["condition"]
+        ways = {mask.mask: _way(mask) for mask in run.result.masks}
+        for entry in run.result.conditions:
+            heading, name = _heading(entry.spec, ways), entry.condition
             if heading is not None and name not in by_heading[heading]:
                 by_heading[heading].append(name)
     row_names = []
@@ -88,11 +101,13 @@ def _rows(runs: list[dict]) -> list[tuple[str, bool]]:
     return row_names
 
 
-def _draw_panel(axes: Axes, run: dict, names: list[tuple[str, bool]], style: Style) -> None:
+def _draw_panel(
+    axes: Axes, run: Run[EvaluatedConditions], names: list[tuple[str, bool]], style: Style
+) -> None:
     for level in (0.0, 1.0):
         axes.axvline(level, color=common.GREY, lw=0.7)
-    entries, heading = evaluated.entries(run), ""
-    if not evaluated.has_shares(run):
+    entries, heading = conditions.entries(run), ""
+    if not conditions.has_shares(run):
         evaluated.nothing_is_lost(axes)
     colours = {
         name: style.palette[place % len(style.palette)]
@@ -102,12 +117,12 @@ def _draw_panel(axes: Axes, run: dict, names: list[tuple[str, bool]], style: Sty
         if is_heading:
             heading = name
             continue
-        share = entries.get(name, {}).get("recovered")
-        if share is not None:
-            evaluated.share(axes, share, row, (LOWEST, HIGHEST), colours[heading])
-            loss = entries[name]["nll_per_token"]["value"]
+        entry = entries.get(name)
+        if entry and entry.recovered and entry.nll_per_token:
+            evaluated.share(axes, entry.recovered, row, (LOWEST, HIGHEST), colours[heading])
+            loss = f"{entry.nll_per_token.value:.2f}"
             axes.text(
-                1.02, row, f"{loss:.2f}", transform=axes.get_yaxis_transform(), va="center",
+                1.02, row, loss, transform=axes.get_yaxis_transform(), va="center",
                 fontsize=common.SMALLEST_POINTS,
             )  # fmt: skip
     axes.text(

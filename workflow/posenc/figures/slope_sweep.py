@@ -5,9 +5,14 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
+from posenc.artifacts.results import Interval
+from posenc.artifacts.runs import Run, by_dataset, of_kind
 from posenc.drawing import common, evaluated
 from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
+from posenc.figures import conditions
+from posenc.measurements.conditions.result import EvaluatedConditions, PairedLosses
+from posenc.measurements.reference.result import ReferenceLevels
 
 LEVELS = {"Kneser-Ney bigram": ":", "Kneser-Ney trigram": "-."}
 """Dashes of the reference levels that are drawn."""
@@ -27,7 +32,7 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     A line for each condition of the first decoder, thin ones for the others; the intact model,
     the one without positions and the n-gram models as levels.
     """
-    measured, reasons = evaluated.decoders(measurements)
+    measured, reasons = conditions.decoders(measurements)
     sweeps = _sweeps(measured)
     if not sweeps:
         reasons = reasons if not measured else ["the study has no sweep of a mask's parameter"]
@@ -35,21 +40,21 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
         return
     looks = evaluated.series(
         common.unique(
-            row["condition"]
-            for measurement in measured
+            row.condition
+            for run in measured
             for name in sweeps
-            for row in measurement["sweeps"][name]["rows"]
+            for row in run.result.sweeps[name].rows
         ),
         style,
     )
-    panels = evaluated.by_dataset(measured)
-    references = evaluated.of_kind(measurements, "reference")
+    panels = by_dataset(measured)
+    references = of_kind(measurements, "reference", ReferenceLevels)
     for line, (dataset, runs) in enumerate(panels.items()):
         levels = _levels(runs[0], references)
         values = list(levels.values())
         for run in runs:
             values += [
-                row["perplexity"]["value"] for name in sweeps for row in run["sweeps"][name]["rows"]
+                _perplexity(row).value for name in sweeps for row in run.result.sweeps[name].rows
             ]
         for column, name in enumerate(sweeps):
             place = line * len(sweeps) + column + 1
@@ -62,31 +67,39 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
             else:
                 axes.tick_params(labelleft=False)
             if line == len(panels) - 1:
-                axes.set_xlabel(common.display(measured[0]["sweeps"][name]["key"].split(".")[-1]))
+                axes.set_xlabel(common.display(measured[0].result.sweeps[name].key.split(".")[-1]))
     common.legend_above(canvas, canvas.axes, columns=4)
 
 
-def _sweeps(measured: list[dict]) -> list[str]:
+def _sweeps(measured: list[Run[EvaluatedConditions]]) -> list[str]:
     """Names of the sweeps of a mask's parameter."""
     if not measured:
         return []
-    sweeps = measured[0]["sweeps"].items()
-    return [name for name, sweep in sweeps if sweep["key"] != "tokens" and sweep["rows"]]
+    sweeps = measured[0].result.sweeps.items()
+    return [name for name, sweep in sweeps if sweep.key != "tokens" and sweep.rows]
 
 
-def _levels(run: dict, references: list[dict]) -> dict[str, float]:
-    entries = evaluated.entries(run)
+def _perplexity(losses: PairedLosses) -> Interval:
+    assert losses.perplexity is not None, "that of an encoder"
+    return losses.perplexity
+
+
+def _levels(
+    run: Run[EvaluatedConditions], references: list[Run[ReferenceLevels]]
+) -> dict[str, float]:
+    entries = conditions.entries(run)
     levels = {
-        name: entries[name]["perplexity"]["value"]
+        name: _perplexity(entries[name]).value
         for name in (common.INTACT, "zero")
         if name in entries
     }
     for reference in references:
-        if reference["run"] == run["run"]:
+        is_of_run = (reference.model, reference.dataset) == (run.model, run.dataset)
+        if reference.measured is not None and is_of_run:
             levels |= {
-                level["level"]: level["perplexity"]["value"]
-                for level in reference["levels"]
-                if level["level"] in LEVELS
+                level.level: level.perplexity.value
+                for level in reference.result.levels
+                if level.level in LEVELS
             }
     return levels
 
@@ -99,26 +112,28 @@ def _draw_levels(axes: Axes, levels: dict[str, float]) -> None:
         )
 
 
-def _draw_panel(axes: Axes, runs: list[dict], name: str, looks: dict[str, dict]) -> None:
+def _draw_panel(
+    axes: Axes, runs: list[Run[EvaluatedConditions]], name: str, looks: dict[str, dict]
+) -> None:
     for order, run in enumerate(runs):
-        swept = run["sweeps"][name]["rows"]
-        for condition in common.unique(row["condition"] for row in swept):
-            points = [row for row in swept if row["condition"] == condition]
-            xs = [row["value"] for row in points]
+        swept = run.result.sweeps[name].rows
+        for condition in common.unique(row.condition for row in swept):
+            points = [row for row in swept if row.condition == condition]
+            xs = [row.value for row in points]
             if min(xs) > 0:
                 axes.set_xscale("log")
             look = looks[condition]
             if order:
                 axes.plot(
-                    xs, [row["perplexity"]["value"] for row in points], color=look["color"],
+                    xs, [_perplexity(row).value for row in points], color=look["color"],
                     ls=look["ls"], lw=0.6, alpha=0.5, zorder=1,
                 )  # fmt: skip
             else:
                 evaluated.curve(
-                    axes, xs, [row["perplexity"] for row in points],
+                    axes, xs, [_perplexity(row) for row in points],
                     label=common.display(condition), **look,
                 )  # fmt: skip
-    values = common.unique(row["value"] for row in runs[0]["sweeps"][name]["rows"])
+    values = common.unique(row.value for row in runs[0].result.sweeps[name].rows)
     ticks = values
     if len(values) > 8 and min(values) > 0:
         ticks = common.logarithmic_ticks(min(values), max(values), 6)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import NullLocator
 
+from posenc.artifacts.runs import Run, of_kind
 from posenc.drawing import common
 from posenc.drawing.command import command
-from posenc.drawing.evaluated import curve, of_kind
+from posenc.drawing.evaluated import curve
 from posenc.drawing.section import Figure, Style
+from posenc.experiments.superposition.result import Superposition
+from posenc.measurements.embedding_sums.result import Recalls
+from posenc.metrics.superposition import W
 
 NAMES = {
     "relu": "residual network",
@@ -39,20 +44,21 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     highest cosines with their mixture at that weight, by model, and dashed in a Gaussian table.
     """
     left, middle, right = (canvas.add_subplot(2, 2, place) for place in (1, 2, 3))
-    images, sums = (of_kind(measurements, k) for k in ("superposition", "embedding_sums"))
+    images = of_kind(measurements, "superposition", Superposition)
+    sums = of_kind(measurements, "embedding_sums", Recalls)
     colours = dict(zip((*NAMES, "without_relu"), style.palette, strict=False))
-    if images and images[0]["status"] == "measured":
-        _images(left, images[0], colours)
-        _additive(middle, images[0], colours)
+    if images and images[0].measured is not None:
+        _images(left, images[0].result, colours)
+        _additive(middle, images[0].result, colours)
     else:
-        reasons = [measurement["reason"] for measurement in images] or ["no measurement"]
+        reasons = [run.reason for run in images] or ["no measurement"]
         for axes in (left, middle):
             common.not_run(axes, reasons, 22)
-    measured = [measurement for measurement in sums if measurement["status"] == "measured"]
+    measured = [run for run in sums if run.measured is not None]
     if measured:
         _embeddings(right, measured, style)
     else:
-        reasons = [measurement["reason"] for measurement in sums] or ["no measurement"]
+        reasons = [run.reason for run in sums] or ["no measurement"]
         common.not_run(right, reasons, 22)
     common.legend_above(canvas, (left, middle), columns=4)
     if measured:
@@ -61,24 +67,24 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
         beside.set_in_layout(False)
 
 
-def _most_even(entries: list[dict]) -> dict:
+def _most_even(entries: Sequence[W]) -> W:
     """The entry whose mixing weight is nearest to one half."""
-    return min(entries, key=lambda entry: abs(entry["weight"] - 0.5))
+    return min(entries, key=lambda entry: abs(entry.weight - 0.5))
 
 
-def _images(axes: Axes, measured: dict, colours: dict[str, str]) -> None:
-    weights = [entry["weight"] for entry in measured["classifiers"][0]["mixtures"]]
-    for classifier in measured["classifiers"]:
-        colour, name = colours[classifier["name"]], NAMES[classifier["name"]]
-        inputs = [entry["inputs"]["both"] for entry in classifier["mixtures"]]
+def _images(axes: Axes, result: Superposition, colours: dict[str, str]) -> None:
+    weights = [entry.weight for entry in result.classifiers[0].mixtures]
+    for classifier in result.classifiers:
+        colour, name = colours[classifier.name], NAMES[classifier.name]
+        inputs = [entry.inputs.both for entry in classifier.mixtures]
         curve(axes, weights, inputs, color=colour, marker="o", ms=2.5, label=name)
-        if classifier["name"] == "relu":
-            outputs = [entry["outputs"]["both"] for entry in classifier["mixtures"]]
+        if classifier.name == "relu":
+            outputs = [entry.outputs.both for entry in classifier.mixtures]
             curve(axes, weights, outputs, color=colour, ls=(0, (3, 1.2)), lw=0.9,
                   label="its outputs mixed")  # fmt: skip
-    guess = measured["chance"]
-    axes.axhline(guess["other"], color=common.GREY, ls="--", lw=0.7, label="chance, one known")
-    axes.axhline(guess["both"], color=common.GREY, ls=":", lw=0.9, label="chance")
+    guess = result.chance
+    axes.axhline(guess.other, color=common.GREY, ls="--", lw=0.7, label="chance, one known")
+    axes.axhline(guess.both, color=common.GREY, ls=":", lw=0.9, label="chance")
     ticks = weights[:: math.ceil(len(weights) / MOST_TICKS)]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.set_ylim(-0.04, 1.04)
@@ -87,22 +93,21 @@ def _images(axes: Axes, measured: dict, colours: dict[str, str]) -> None:
     axes.set_ylabel("share of pairs, both found")
 
 
-def _additive(axes: Axes, measured: dict, colours: dict[str, str]) -> None:
+def _additive(axes: Axes, result: Superposition, colours: dict[str, str]) -> None:
     """Gaps by stage; those of affine maps are rounding."""
     shown = {
-        classifier["name"]: _most_even(classifier["mixtures"])["gap"]
-        for classifier in measured["classifiers"]
+        classifier.name: _most_even(classifier.mixtures).gap for classifier in result.classifiers
     }
-    taken = _most_even(measured["without_relu"])
-    shown["without_relu"] = taken["gap"]
+    taken = _most_even(result.without_relu)
+    shown["without_relu"] = taken.gap
     stages = list(shown["relu"])
     # Those that lie on each other at 0 are told apart by their sizes.
     for index, (name, gap) in enumerate(shown.items()):
         rows = [stages.index(stage) for stage in gap]
         for row, estimate in zip(rows, gap.values(), strict=True):
-            ends = [estimate["low"], estimate["high"]]
+            ends = [estimate.low, estimate.high]
             axes.plot(ends, [row, row], color=colours[name], lw=2.5, alpha=0.3)
-        values = [estimate["value"] for estimate in gap.values()]
+        values = [estimate.value for estimate in gap.values()]
         label = {**NAMES, "without_relu": WITHOUT}[name]
         axes.plot(values, rows, color=colours[name], marker="o", lw=0.9,
                   ms=3 if name == "relu" else 7.5 - 1.7 * index, label=label)  # fmt: skip
@@ -110,29 +115,26 @@ def _additive(axes: Axes, measured: dict, colours: dict[str, str]) -> None:
     axes.set_yticks(range(len(stages)), stages)
     axes.set_ylim(len(stages) - 0.6, -0.4)
     axes.set_title("distance from additive")
-    largest = f"{measured['affine_gap']:.0e}".replace("-", "\N{MINUS SIGN}")
-    weight = f"relative gap at weight {taken['weight']:g}"
+    largest = f"{result.affine_gap:.0e}".replace("-", "\N{MINUS SIGN}")
+    weight = f"relative gap at weight {taken.weight:g}"
     axes.set_xlabel(f"{weight}\n(affine maps: up to about {largest})")
 
 
-def _embeddings(axes: Axes, measured: list[dict], style: Style) -> None:
+def _embeddings(axes: Axes, measured: list[Run[Recalls]], style: Style) -> None:
     widths: set[int] = set()
-    for index, measurement in enumerate(measured):
+    for index, run in enumerate(measured):
         colour = style.palette[(4 + index) % len(style.palette)]
         for table, look in (
-            ("gaussian", {"ls": (0, (3, 1.2)), "lw": 0.9}),
-            ("model", {"marker": "o", "ms": 2.5}),
+            (run.result.gaussian, {"ls": (0, (3, 1.2)), "lw": 0.9}),
+            (run.result.model, {"marker": "o", "ms": 2.5, "label": common.display(run.model)}),
         ):
-            xs = [entry["dimensions"] for entry in measurement[table]]
-            recalls = [
-                _most_even(entry["weights"])["cosine"]["both"] for entry in measurement[table]
-            ]
-            label = common.display(measurement["run"]["model"]) if table == "model" else None
-            curve(axes, xs, recalls, color=colour, label=label, **look)
+            xs = [entry.dimensions for entry in table]
+            recalls = [_most_even(entry.weights).cosine.both for entry in table]
+            curve(axes, xs, recalls, color=colour, **look)
             widths |= set(xs)
-        (centred,) = measurement["centred"]
-        estimate = _most_even(centred["weights"])["cosine"]["both"]
-        axes.plot(centred["dimensions"], estimate["value"], color=colour, marker="D", ms=4,
+        (centred,) = run.result.centred
+        estimate = _most_even(centred.weights).cosine.both
+        axes.plot(centred.dimensions, estimate.value, color=colour, marker="D", ms=4,
                   mfc="none", ls="none")  # fmt: skip
     axes.plot([], [], color=common.GREY, marker="D", ms=4, mfc="none", ls="none",
               label="mean row subtracted")  # fmt: skip
@@ -142,7 +144,7 @@ def _embeddings(axes: Axes, measured: list[dict], style: Style) -> None:
     axes.set_xticks(ticks, [f"{tick}" for tick in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_ylim(-0.04, 1.04)
-    weight = _most_even(measured[0]["model"][0]["weights"])["weight"]
+    weight = _most_even(measured[0].result.model[0].weights).weight
     axes.set_title("two token embeddings in one")
     axes.set_xlabel(f"dimensions (at weight {weight:g})")
     axes.set_ylabel("share of pairs, both found")

@@ -7,9 +7,7 @@ does not see it: b is the mask that stands for the positions best.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -107,38 +105,3 @@ def distance_parts(scores: ArrayLike, *, causal: bool) -> DistanceParts:
     own = curve[:, after - lowest]  # [n_heads, queries]
     first = (scores[:, after, 0] - own - level[:, after]).mean(axis=1)  # [n_heads]
     return DistanceParts(curve, first, np.sqrt(total / number.sum()), np.clip(1 - share, 0, 1))
-
-
-def steepest(heads: Sequence[Mapping[str, Any]], count: int) -> list[Mapping[str, Any]]:
-    """The heads that a mask by distance tells the most positions apart for, in falling order.
-
-    Parameters
-    ----------
-    heads
-        With ``deviation``, nats, and ``distance_share``, or None in its place.
-    count
-        How many at most.
-    """
-
-    def explained(head: Mapping[str, Any]) -> float:
-        """Standard deviation of what the distance explains, nats."""
-        return head["deviation"] * (head["distance_share"] or 0.0) ** 0.5
-
-    return sorted(heads, key=explained, reverse=True)[:count]
-
-
-def nearest(heads: Sequence[Mapping[str, Any]], count: int) -> list[Mapping[str, Any]]:
-    """The heads of the first layer whose attention is, in the mean, nearest to the query.
-
-    Parameters
-    ----------
-    heads
-        With ``layer``, and in their ``profile`` the ``mean_offset`` of the attention near the
-        query, tokens, or None: of such a head nothing is said.
-    count
-        How many at most.
-    """
-    candidates = [
-        head for head in heads if head["layer"] == 0 and head["profile"]["mean_offset"] is not None
-    ]
-    return sorted(candidates, key=lambda head: abs(head["profile"]["mean_offset"]))[:count]

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from posenc.artifacts.numbers import ENDS, Entry, Facts, NotRun, Number, Reader, facts_of
 from posenc.artifacts.results import Result
 from posenc.experiments.tokenizers.quantities import SPOKEN, tokenizers
+from posenc.experiments.tokenizers.result import Comparison
 from posenc.measurements.conditions import quantities as of_conditions
 from posenc.measurements.conditions.result import EvaluatedConditions, LongDocuments
 from posenc.measurements.declaration import CELL, MODEL, RUN, STUDY
@@ -353,7 +354,7 @@ class _Collection:
         called = {name: "japanese" for name in self.active["corpora"][:1]}
         if self.roles:
             called |= {keys.dataset_roles(self.study)["reviews"] or "": "reviews"}
-        for (dataset, quantity), entry in tokenizers(measurement).items():
+        for (dataset, quantity), entry in tokenizers(Comparison.of(measurement)).items():
             for name in dict.fromkeys([dataset, called.get(dataset, dataset)]):
                 own = replace(
                     place, dataset=dataset, files=(measurement["file"],), called=("", name)

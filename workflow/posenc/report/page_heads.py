@@ -7,19 +7,27 @@ offset (``heads``), what position adds by distance (``score_parts``), and losses
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from operator import itemgetter
-from typing import Any, TypedDict
+from typing import TypedDict, TypeVar
 
 import numpy as np
 
-from posenc.artifacts.numbers import Number, estimate
+from posenc.artifacts.numbers import Number
+from posenc.artifacts.results import Interval, Result
+from posenc.artifacts.runs import Run, of_kind
 from posenc.conditions.positions import ROTATION
+from posenc.measurements.conditions.result import EvaluatedConditions, Evaluation, SweepPoint
+from posenc.measurements.heads.result import Attention
+from posenc.measurements.sample_scores.result import Scores, Sentence
+from posenc.measurements.score_parts.result import Curves, Decomposition
 from posenc.metrics.patterns import softmax
 from posenc.report.page_numbers import inline
 from posenc.report.page_tables import embedded_json
 from posenc.report.records import Results
 from posenc.report.words import label
+
+R = TypeVar("R", bound=Result)
 
 WINDOW = 10
 """Offsets that are shown on either side, of a model whose masses by offset are not measured."""
@@ -128,24 +136,30 @@ class Model(TypedDict):
 
 def heads(results: Results) -> str | None:
     """All that the part needs, as JSON that can stand in HTML; None without measured scores."""
-    sentences = [run for run in results.of("sample_scores") if measured(run)]
+    sentences = measured(results, "sample_scores", Sentence)
     if not sentences:
         return None
     models = [of_model(sentence, results) for sentence in sentences]
     return embedded_json({"models": models, "clearest": clearest(sentences)})
 
 
-def clearest(sentences: Iterable[Mapping[str, Any]]) -> ClearestHead:
+def measured(results: Results, kind: str, result: type[R]) -> list[Run[R]]:
+    """The runs of one kind of measurement that were measured."""
+    return [run for run in of_kind(results.measurements, kind, result) if run.measured is not None]
+
+
+def clearest(sentences: Iterable[Run[Sentence]]) -> ClearestHead:
     """The head whose mean attention, with positions, has the largest share at one offset.
 
     Offset 0 does not count: a head needs no positions to look at the query's own token.
     """
     candidates: list[ClearestHead] = []
-    for sentence in sentences:
-        (layers,) = [c["layers"] for c in sentence["conditions"] if c["condition"] == "intact"]
-        tokens = sentence["tokens"]
-        seen = np.tri(tokens, dtype=bool) if sentence["is_causal"] else np.full([tokens] * 2, True)
-        for layer, head in np.ndindex(sentence["n_layers"], sentence["n_heads"]):
+    for run in sentences:
+        sentence = run.result
+        (layers,) = [c.layers for c in sentence.conditions if c.condition == "intact"]
+        tokens = sentence.tokens
+        seen = np.tri(tokens, dtype=bool) if sentence.is_causal else np.full([tokens] * 2, True)
+        for layer, head in np.ndindex(sentence.n_layers, sentence.n_heads):
             scores = np.full([tokens] * 2, -np.inf)
             scores[seen] = np.array(layers[layer][head].split(" "), float)
             pattern = softmax(scores, causal=False)
@@ -157,65 +171,55 @@ def clearest(sentences: Iterable[Mapping[str, Any]]) -> ClearestHead:
             offset = max(shares, key=shares.__getitem__)
             candidates.append(
                 {
-                    "model": sentence["run"]["model"], "layer": layer, "head": head,
-                    "offset": offset, "share": round(shares[offset], 3),
+                    "model": run.model, "layer": layer, "head": head, "offset": offset,
+                    "share": round(shares[offset], 3),
                 }
             )  # fmt: skip
     return max(candidates, key=itemgetter("share"))
 
 
-def measured(measurement: Mapping[str, Any]) -> bool:
-    """Whether a measurement was run."""
-    return measurement["status"] == "measured"
-
-
-def of_model(measurement: Mapping[str, Any], results: Results) -> Model:
+def of_model(run: Run[Sentence], results: Results) -> Model:
     """A model: its sentence's scores, and what is measured of its heads on each data set."""
-    model = measurement["run"]["model"]
+    model, sentence = run.model, run.result
     datasets: list[DataSetHeads] = []
     for dataset in results.study["study"]["datasets"]:
-        own = {"model": model, "dataset": dataset}
 
-        def of(kind: str, own: dict[str, str] = own) -> list[Mapping[str, Any]]:
-            return [
-                run
-                for run in results.of(kind)
-                if measured(run) and own.items() <= run["run"].items()
-            ]
+        def of(kind: str, result: type[R], dataset: str = dataset) -> list[Run[R]]:
+            runs = measured(results, kind, result)
+            return [run for run in runs if (run.model, run.dataset) == (model, dataset)]
 
-        masses, parts, conditions = of("heads"), of("score_parts"), of("conditions")
+        masses, parts = of("heads", Attention), of("score_parts", Decomposition)
+        conditions = [run.result for run in of("conditions", EvaluatedConditions)]
         is_rotary = results.study["models"][model]["positions"] == ROTATION
         closed = [
-            closed_form(run, parts[0], measurement["tokens"])
-            for run in conditions
-            if is_rotary and measurement["is_causal"] and parts
+            closed_form(evaluated, parts[0].result, sentence.tokens)
+            for evaluated in conditions
+            if is_rotary and sentence.is_causal and parts
         ]
-        window = masses[0]["offsets"][-1] if masses else WINDOW
+        window = masses[0].result.offsets[-1] if masses else WINDOW
         datasets.append(
             {
                 "name": dataset,
                 "window": window,
-                "masses": {run["run"]["condition"]: masses_of(run) for run in masses},
-                "curves": curves_of(parts[0], window) if parts else None,
+                "masses": {run.condition: masses_of(run.result) for run in masses},
+                "curves": curves_of(parts[0].result, window) if parts else None,
                 "masks": [
                     *filter(None, closed),
-                    *(mask for run in conditions for mask in masks_of(run)),
+                    *(mask for evaluated in conditions for mask in masks_of(evaluated)),
                 ],
-                "intact": [cells for run in conditions for cells in intact_of(run)],
+                "intact": [cells for evaluated in conditions for cells in intact_of(evaluated)],
                 "quantities": [
-                    label("conditions", name) for name in quantities(measurement["is_causal"])
+                    label("conditions", name) for name in quantities(sentence.is_causal)
                 ],
             }
         )
     return {
         "name": model,
-        "causal": measurement["is_causal"],
-        "layers": measurement["n_layers"],
-        "heads": measurement["n_heads"],
-        "pieces": measurement["pieces"],
-        "scores": {
-            condition["condition"]: scores_of(condition) for condition in measurement["conditions"]
-        },
+        "causal": sentence.is_causal,
+        "layers": sentence.n_layers,
+        "heads": sentence.n_heads,
+        "pieces": sentence.pieces,
+        "scores": {scores.condition: scores_of(scores) for scores in sentence.conditions},
         "datasets": datasets,
     }
 
@@ -225,34 +229,30 @@ def packed(values: Iterable[float | None], unit: float) -> str:
     return " ".join("-" if value is None else str(round(value / unit)) for value in values)
 
 
-def scores_of(condition: Mapping[str, Any]) -> list[list[str]]:
+def scores_of(scores: Scores) -> list[list[str]]:
     """The scores of a condition by layer and head, in hundredths, as they were measured."""
     return [
-        [packed(map(float, head.split(" ")), 0.01) for head in layer]
-        for layer in condition["layers"]
+        [packed(map(float, head.split(" ")), 0.01) for head in layer] for layer in scores.layers
     ]
 
 
-def masses_of(measurement: Mapping[str, Any]) -> list[str]:
+def masses_of(attention: Attention) -> list[str]:
     """Of each head, in thousandths, the mass before the window, at each offset, and after it."""
-    return [
-        packed([head["before"], *head["mass"], head["after"]], 0.001)
-        for head in measurement["heads"]
-    ]
+    return [packed([head.before, *head.mass, head.after], 0.001) for head in attention.heads]
 
 
-def curves_of(measurement: Mapping[str, Any], window: int) -> list[list[str]]:
+def curves_of(parts: Decomposition, window: int) -> list[list[str]]:
     """Of each head, what position adds by offset, measured and in closed form, in thousandths."""
 
-    def at(curves: Mapping[str, Any]) -> list[float | None]:
-        past, future = (curves.get(side, [])[: window + 1] for side in ("past", "future"))
+    def at(curves: Curves) -> list[float | None]:
+        past, future = curves.past[: window + 1], (curves.future or [])[: window + 1]
         missing = [None] * (window + 1)
         before = [*past, *missing][window::-1]  # offsets -window to 0
         return [*before, *[*future, *missing][1 : window + 1]]
 
     return [
-        [packed(at(head[kind]), 0.001) for kind in ("measured", "closed_form")]
-        for head in measurement["heads"]
+        [packed(at(curves), 0.001) for curves in (head.measured, head.closed_form)]
+        for head in parts.heads
     ]
 
 
@@ -261,67 +261,72 @@ def quantities(is_decoder: bool) -> tuple[str, ...]:
     return OF_DECODERS if is_decoder else OF_ENCODERS
 
 
-def cells_of(entry: Mapping[str, Any], is_decoder: bool) -> list[str]:
+def cells_of(entry: Evaluation | SweepPoint, is_decoder: bool) -> list[str]:
     """The quantities of a condition or a point of a sweep, as they are shown."""
-    last = {"last_cosine": entry["layers"][-1]} if "layers" in entry else {}
-    estimates = (estimate({**last, **entry}[name]) for name in quantities(is_decoder))
-    return [inline(number) for number in estimates if isinstance(number, Number)]
+    of_name: dict[str, Interval | None] = {
+        "perplexity": entry.perplexity,
+        "nll_per_token": entry.nll_per_token,
+        "last_cosine": entry.layers[-1] if isinstance(entry, Evaluation) else entry.last_cosine,
+    }
+    shown = (of_name[name] for name in quantities(is_decoder))
+    return [inline(Number(*interval.numbers)) for interval in shown if interval is not None]
 
 
-def intact_of(measurement: Mapping[str, Any]) -> list[list[str]]:
+def intact_of(evaluated: EvaluatedConditions) -> list[list[str]]:
     """The quantities of the intact model."""
     return [
-        cells_of(entry, measurement["is_decoder"])
-        for entry in measurement["conditions"]
-        if entry["condition"] == "intact"
+        cells_of(entry, evaluated.is_decoder)
+        for entry in evaluated.conditions
+        if entry.condition == "intact"
     ]
 
 
 def closed_form(
-    measurement: Mapping[str, Any], parts: Mapping[str, Any], tokens: int
+    evaluated: EvaluatedConditions, parts: Decomposition, tokens: int
 ) -> ClosedFormMask | None:
     """The mask in closed form of each head of a decoder, and what was measured of all together."""
-    entries = {entry["condition"]: entry for entry in measurement["conditions"]}
+    entries = {entry.condition: entry for entry in evaluated.conditions}
     if not {WITHOUT, CLOSED_FORM} <= entries.keys():
         return None
 
     def curve(values: Iterable[float | None]) -> str:
         return packed((value or 0.0 for value in values), 0.001)
 
+    curves = [head.closed_form for head in parts.heads]
+
     return {
         "condition": CLOSED_FORM,
         "shape": "closed_form",
         "title": f"closed form of this head ({CLOSED_FORM})",
-        "heads": [
-            [curve(head["closed_form"][kind][:tokens]) for kind in ("past", "first_key")]
-            for head in parts["heads"]
-        ],
+        "heads": [[curve(own.past[:tokens]), curve(own.first_key[:tokens])] for own in curves],
         "points": [
-            {"value": name, "cells": cells_of(entries[name], measurement["is_decoder"])}
+            {"value": name, "cells": cells_of(entries[name], evaluated.is_decoder)}
             for name in COMPARED
             if name in entries
         ],
     }
 
 
-def masks_of(measurement: Mapping[str, Any]) -> list[VariedMask]:
+def masks_of(evaluated: EvaluatedConditions) -> list[VariedMask]:
     """Masks on the model without positions, each with the values at which it was measured."""
-    entries = {entry["condition"]: entry for entry in measurement["conditions"]}
+    entries = {entry.condition: entry for entry in evaluated.conditions}
     if WITHOUT not in entries:
         return []
     masks: dict[tuple[str, str], VariedMask] = {}
     for name, entry in entries.items():
-        spec = entry["spec"]
+        spec = entry.spec
         mask = spec.get("mask") or {"semantics": "", "profile": {"kind": ""}}
         profile = mask["profile"]
         kind = (mask["semantics"], profile["kind"])
         if kind not in PROFILES or spec["position"] != WITHOUT or "span" in mask:
             continue
         parameter, title = PROFILES[kind]
-        points = {NOTHING[parameter]: entries[WITHOUT], profile[parameter]: entry}
-        for sweep in measurement["sweeps"].values():
-            if sweep["key"] == f"mask.profile.{parameter}":
-                points |= {row["value"]: row for row in sweep["rows"] if row["condition"] == name}
+        points: dict[float, Evaluation | SweepPoint] = {
+            NOTHING[parameter]: entries[WITHOUT], profile[parameter]: entry,
+        }  # fmt: skip
+        for sweep in evaluated.sweeps.values():
+            if sweep.key == f"mask.profile.{parameter}":
+                points |= {row.value: row for row in sweep.rows if row.condition == name}
         masks[kind] = {
             "condition": name,
             "shape": profile["kind"] if mask["semantics"] == "additive" else mask["semantics"],
@@ -329,7 +334,7 @@ def masks_of(measurement: Mapping[str, Any]) -> list[VariedMask]:
             "parameter": parameter,
             "at": profile[parameter],
             "points": [
-                {"value": value, "cells": cells_of(points[value], measurement["is_decoder"])}
+                {"value": value, "cells": cells_of(points[value], evaluated.is_decoder)}
                 for value in sorted(points)
             ],
         }

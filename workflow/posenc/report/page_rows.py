@@ -7,7 +7,10 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from posenc.artifacts.numbers import Entry, NotRun, Number, estimate
+from posenc.artifacts.numbers import Entry, NotRun, Number
+from posenc.artifacts.printing import number
+from posenc.artifacts.results import Interval
+from posenc.measurements.conditions.result import EvaluatedConditions, LongDocuments
 from posenc.report import collection
 from posenc.report.asked import is_asked
 from posenc.report.quantities import SPOKEN_CONDITIONS, SPOKEN_LONG, TRAINING
@@ -89,19 +92,24 @@ def _series(results: Results) -> Iterator[tuple[Place, Entry]]:
 
     Quantities that are null are undefined there and left out, as in the figures.
     """
-    for measurement in results.of("conditions"):
-        for sweep, content in measurement["sweeps"].items():
-            for row in content["rows"]:
-                for name, value in row.items():
-                    if isinstance(value, Mapping):
-                        quantity = f"sweep.{sweep}.{row['value']:g}.{name}"
-                        yield _place(measurement, quantity, row["condition"]), estimate(value)
-    for measurement in results.of("extrapolation"):
-        for condition in measurement.get("conditions") or ():
-            for bucket in condition["buckets"]:
-                quantity = f"positions.{bucket['from']}–{bucket['to'] - 1}.nll_per_token"
-                place = _place(measurement, quantity, condition["condition"])
-                yield place, estimate(bucket["nll_per_token"])
+    for measurement in _measured(results, "conditions"):
+        for sweep, content in EvaluatedConditions.of(measurement).sweeps.items():
+            for row in content.rows:
+                for name, value in row:
+                    if isinstance(value, Interval):
+                        quantity = f"sweep.{sweep}.{row.value:g}.{name}"
+                        yield _place(measurement, quantity, row.condition), number(value)
+    for measurement in _measured(results, "extrapolation"):
+        for entry in LongDocuments.of(measurement).conditions:
+            for bucket in entry.buckets:
+                quantity = f"positions.{bucket.begin}–{bucket.to - 1}.nll_per_token"
+                place = _place(measurement, quantity, entry.condition)
+                yield place, number(bucket.nll_per_token)
+
+
+def _measured(results: Results, kind: str) -> Iterator[Mapping[str, Any]]:
+    """The files of one kind that hold a result."""
+    return (run for run in results.of(kind) if run["status"] == "measured")
 
 
 def _place(measurement: Mapping[str, Any], quantity: str, condition: str = "") -> Place:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
+from posenc.artifacts.runs import of_kind
 from posenc.drawing import common
 from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
+from posenc.experiments.memory_networks.result import MemoryNetworks, Task
 
 TITLES = {"one_fact": "one fact", "two_facts": "two facts", "order": "order of words"}
 NAMES = {
@@ -45,59 +47,48 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     story, or of each sentence. Triangle: the published mean error, of other tasks. Intervals
     are cut at 0 and 100 %.
     """
-    measured = common.measured(
-        canvas,
-        [
-            measurement
-            for measurement in measurements
-            if measurement["measurement"] == "memory_networks"
-        ],
-        "no measurement",
-    )
+    runs = of_kind(measurements, "memory_networks", MemoryNetworks)
+    measured = common.measured(canvas, runs, "no measurement")
     if not measured:
         return
-    measurement = measured[0]
-    rows = common.unique((cell["network"], cell["hops"]) for cell in measurement["cells"])
+    result = measured[0].result
+    rows = common.unique((cell.network, cell.hops) for cell in result.cells)
     first = None
-    for place, task in enumerate(measurement["tasks"]):
-        axes = canvas.add_subplot(1, len(measurement["tasks"]), place + 1, sharey=first)
+    for place, task in enumerate(result.tasks):
+        axes = canvas.add_subplot(1, len(result.tasks), place + 1, sharey=first)
         first = first or axes
-        axes.set_title(TITLES[task["task"]])
-        _panel(axes, measurement, task, rows, style)
+        axes.set_title(TITLES[task.task])
+        _panel(axes, result, task, rows, style)
         axes.tick_params(axis="y", length=0, labelleft=common.is_left(axes))
     canvas.supxlabel("wrong answers to test questions (%)", fontsize=style.font_size)
     common.legend_above(canvas, canvas.axes, columns=3)
 
 
 def _panel(
-    axes: Axes, measurement: dict, task: dict, rows: list[tuple[str, int | None]], style: Style
+    axes: Axes, result: MemoryNetworks, task: Task, rows: list[tuple[str, int | None]], style: Style
 ) -> None:
     for name, (look, label) in GUESSES.items():
-        if task["guess"][name] > 0:
-            axes.axvline(100 * task["guess"][name], color=common.GREY, ls=look, lw=0.9, label=label)
+        if (guess := getattr(task.guess, name)) > 0:
+            axes.axvline(100 * guess, color=common.GREY, ls=look, lw=0.9, label=label)
     for positions, (colour, marker, label) in LOOKS.items():
         cells = [
-            cell
-            for cell in measurement["cells"]
-            if cell["task"] == task["task"] and cell["positions"] is positions
+            cell for cell in result.cells if cell.task == task.task and cell.positions is positions
         ]
         shift = {None: 0, False: -0.17, True: 0.17}[positions]
-        errors = [cell["error"] for cell in cells]
+        errors = [cell.error for cell in cells]
         axes.errorbar(
-            [100 * error["value"] for error in errors],
-            [rows.index((cell["network"], cell["hops"])) + shift for cell in cells],
+            [100 * error.value for error in errors],
+            [rows.index((cell.network, cell.hops)) + shift for cell in cells],
             # An error is at least 0 and at most 1.
             xerr=[
-                [100 * (error["value"] - max(0, error["low"])) for error in errors],
-                [100 * (min(1, error["high"]) - error["value"]) for error in errors],
+                [100 * (error.value - max(0, error.low)) for error in errors],
+                [100 * (min(1, error.high) - error.value) for error in errors],
             ],
             fmt=marker, color=style.palette[colour], ms=3.6, lw=1, capsize=1.5, label=label,
         )  # fmt: skip
-    own = [
-        place for place, (name, _) in enumerate(rows) if name == measurement["published"]["network"]
-    ]
+    own = [place for place, (name, _) in enumerate(rows) if name == result.published.network]
     axes.plot(
-        [100 * measurement["published"]["error"]], [max(own) + 0.45], "^", color=common.GREY,
+        [100 * result.published.error], [max(own) + 0.45], "^", color=common.GREY,
         ms=3.6, label="published, 20 bAbI tasks", clip_on=False,
     )  # fmt: skip
     axes.set_yticks(range(len(rows)), [_row(*row) for row in rows])

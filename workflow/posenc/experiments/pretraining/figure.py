@@ -5,9 +5,12 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
+from posenc.artifacts.runs import of_kind
 from posenc.drawing import common
 from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
+from posenc.experiments.pretraining.result import Ablation
+from posenc.experiments.results import OverSeeds
 
 ARCHITECTURES = {"transformer": "Transformer", "lstm": "LSTM"}
 ROWS = ((True, True), (True, False), (False, True), (False, False))
@@ -37,33 +40,34 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     the share of pairs of a text of each label in which the language model rather expects a label's
     word behind the text that has it, whatever the words' prior; dashed lines are other words.
     """
-    measured = common.measured(canvas, measurements, "no measurement", 40)
+    runs = of_kind(measurements, "pretraining", Ablation)
+    measured = common.measured(canvas, runs, "no measurement", 40)
     if not measured:
         return
-    measurement = measured[0]
+    result = measured[0].result
     grid = canvas.add_gridspec(2, 2)
     panels = [canvas.add_subplot(grid[place]) for place in range(4)]
-    _cells(panels[0], measurement, style)
-    _effects(panels[1], measurement, style)
-    _transfer(panels[2], measurement, style)
-    _zero_shot(panels[3], measurement, style)
+    _cells(panels[0], result, style)
+    _effects(panels[1], result, style)
+    _transfer(panels[2], result, style)
+    _zero_shot(panels[3], result, style)
     panels[0].plot([], [], color=common.GREY, marker="|", ms=5, mew=0.8, ls="", label="one seed")
     common.legend_above(canvas, panels, columns=4)
 
 
-def _cells(axes: Axes, measurement: dict, style: Style) -> None:
-    cells = {(c["pretrained"], c["auxiliary"], c["architecture"]): c for c in measurement["cells"]}
+def _cells(axes: Axes, result: Ablation, style: Style) -> None:
+    cells = {(c.pretrained, c.auxiliary, c.architecture): c for c in result.cells}
     for index, (architecture, label) in enumerate(ARCHITECTURES.items()):
         for row, setting in enumerate(ROWS):
             place = row + (-0.17, 0.17)[index]
-            estimate = cells[(*setting, architecture)]["accuracy"]
+            estimate = cells[(*setting, architecture)].accuracy
             _estimate(axes, estimate, place, style.palette[index], common.MARKERS[index],
                       label if row == 0 else None)  # fmt: skip
-    axes.axvline(100 * measurement["chance"], color=common.GREY, ls=":", lw=0.9, label="chance")
+    axes.axvline(100 * result.chance, color=common.GREY, ls=":", lw=0.9, label="chance")
     labels = [
         ("pre-trained" if pretrained else "new")
         + ",\n"
-        + (f"λ = {measurement['auxiliary_weight']:g}" if auxiliary else "λ = 0")
+        + (f"λ = {result.auxiliary_weight:g}" if auxiliary else "λ = 0")
         for pretrained, auxiliary in ROWS
     ]
     axes.set_yticks(range(len(ROWS)), labels)
@@ -75,50 +79,50 @@ def _cells(axes: Axes, measurement: dict, style: Style) -> None:
 
 
 def _estimate(
-    axes: Axes, estimate: dict, place: float, colour: str, marker: str, label: str | None
+    axes: Axes, estimate: OverSeeds, place: float, colour: str, marker: str, label: str | None
 ) -> None:
-    axes.plot([100 * estimate["low"], 100 * estimate["high"]], [place, place], color=colour, lw=1.1)
-    axes.plot([100 * value for value in estimate["values"]], [place] * len(estimate["values"]),
+    axes.plot([100 * estimate.low, 100 * estimate.high], [place, place], color=colour, lw=1.1)
+    axes.plot([100 * value for value in estimate.values], [place] * len(estimate.values),
               color=colour, marker="|", ms=5, mew=0.8, ls="")  # fmt: skip
-    axes.plot(100 * estimate["value"], place, color=colour, marker=marker, ms=4, ls="", label=label)
+    axes.plot(100 * estimate.value, place, color=colour, marker=marker, ms=4, ls="", label=label)
 
 
-def _effects(axes: Axes, measurement: dict, style: Style) -> None:
+def _effects(axes: Axes, result: Ablation, style: Style) -> None:
     looks = {
         "average": (style.palette[2], "D", "mean of settings"),
         "first": (style.palette[4], "^", "GPT-1's setting"),
     }
-    for row, entry in enumerate(measurement["effects"]):
-        estimates = {"average": entry["average"], "first": entry["settings"][0]["difference"]}
+    for row, entry in enumerate(result.effects):
+        estimates = {"average": entry.average, "first": entry.settings[0].difference}
         for place, name in ((row - 0.17, "average"), (row + 0.17, "first")):
             colour, marker, label = looks[name]
             _estimate(axes, estimates[name], place, colour, marker, label if row == 0 else None)
     axes.axvline(0, color=common.GREY, lw=0.8)
     axes.set_yticks(
-        range(len(measurement["effects"])),
-        [EFFECTS[entry["factor"]] for entry in measurement["effects"]],
+        range(len(result.effects)),
+        [EFFECTS[entry.factor] for entry in result.effects],
     )
-    axes.set_ylim(len(measurement["effects"]) - 0.5, -0.5)
+    axes.set_ylim(len(result.effects) - 0.5, -0.5)
     axes.set_title("effects, paired by seed")
     axes.set_xlabel("change of accuracy (points)")
 
 
-def _transfer(axes: Axes, measurement: dict, style: Style) -> None:
+def _transfer(axes: Axes, result: Ablation, style: Style) -> None:
     colour = style.palette[0]
     (new,) = (
-        c["accuracy"]
-        for c in measurement["cells"]
-        if (c["pretrained"], c["auxiliary"], c["architecture"]) == (False, True, "transformer")
+        c.accuracy
+        for c in result.cells
+        if (c.pretrained, c.auxiliary, c.architecture) == (False, True, "transformer")
     )
-    axes.axhspan(100 * new["low"], 100 * new["high"], color=common.LIGHT, alpha=0.6, lw=0)
-    axes.axhline(100 * new["value"], color=common.GREY, ls="--", lw=0.9, label="new Transformer")
-    layers = [entry["layers"] for entry in measurement["transfer"]]
-    accuracies = [entry["accuracy"] for entry in measurement["transfer"]]
-    axes.plot(layers, [100 * e["value"] for e in accuracies], color=colour, marker="o", ms=4, ls="")
+    axes.axhspan(100 * new.low, 100 * new.high, color=common.LIGHT, alpha=0.6, lw=0)
+    axes.axhline(100 * new.value, color=common.GREY, ls="--", lw=0.9, label="new Transformer")
+    layers = [entry.layers for entry in result.transfer]
+    accuracies = [entry.accuracy for entry in result.transfer]
+    axes.plot(layers, [100 * e.value for e in accuracies], color=colour, marker="o", ms=4, ls="")
     for layer, estimate in zip(layers, accuracies, strict=True):
-        ends = [100 * estimate["low"], 100 * estimate["high"]]
+        ends = [100 * estimate.low, 100 * estimate.high]
         axes.plot([layer, layer], ends, color=colour, lw=1.1)
-    axes.axhline(100 * measurement["chance"], color=common.GREY, ls=":", lw=0.9)
+    axes.axhline(100 * result.chance, color=common.GREY, ls=":", lw=0.9)
     axes.set_xticks(layers)
     axes.set_xlim(-0.4, max(layers) + 0.4)
     axes.set_ylim(max(0, axes.get_ylim()[0]), min(103, axes.get_ylim()[1]))
@@ -127,21 +131,22 @@ def _transfer(axes: Axes, measurement: dict, style: Style) -> None:
     axes.set_ylabel("test accuracy (%)")
 
 
-def _zero_shot(axes: Axes, measurement: dict, style: Style) -> None:
-    models = {model["architecture"]: model["zero_shot"] for model in measurement["language_models"]}
+def _zero_shot(axes: Axes, result: Ablation, style: Style) -> None:
+    models = {model.architecture: model.zero_shot for model in result.language_models}
     for index, (architecture, label) in enumerate(ARCHITECTURES.items()):
         colour, rows = style.palette[index], models[architecture]
-        steps = [row["step"] for row in rows]
+        steps = [row.step for row in rows]
         low, value, high = (
-            [100 * row["words_ranked"][key] for row in rows] for key in ("low", "value", "high")
+            [100 * getattr(row.words_ranked, end) for row in rows]
+            for end in ("low", "value", "high")
         )
         axes.fill_between(steps, low, high, color=colour, alpha=0.15, lw=0)
         axes.plot(
             steps, value, color=colour, lw=1.2, marker=common.MARKERS[index], ms=3, gid=architecture
         )
-        control = [100 * row["control_ranked"]["value"] for row in rows]
+        control = [100 * row.control_ranked.value for row in rows]
         axes.plot(steps, control, color=colour, lw=0.7, ls="--", label=f"{label}: other words")
-    axes.axhline(100 * measurement["chance"], color=common.GREY, ls=":", lw=0.9)
+    axes.axhline(100 * result.chance, color=common.GREY, ls=":", lw=0.9)
     axes.set_title("without fine-tuning")
     axes.set_xlabel("steps of pre-training")
     axes.set_ylabel("pairs in order (%)")

@@ -6,9 +6,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FixedLocator, NullLocator
 
+from posenc.artifacts.runs import of_kind
 from posenc.drawing import common
 from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
+from posenc.experiments.tokenizers.result import Comparison, Tokenizer
 from posenc.metrics.tokenizers import FLAT
 
 KINDS = {
@@ -35,19 +37,20 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     the last third of the training, and where that is called flat; tokens per character; entries of
     the vocabulary.
     """
-    measured = common.measured(canvas, measurements, "no measurement")
+    runs = of_kind(measurements, "tokenizers", Comparison)
+    measured = common.measured(canvas, runs, "no measurement")
     if not measured:
         return
-    entries = measured[0]["tokenizers"]
-    kinds = [kind for kind in KINDS if any(entry["kind"] == kind for entry in entries)]
-    groups = common.unique((entry["dataset"], entry["normalization"]) for entry in entries)
+    entries = measured[0].result.tokenizers
+    kinds = [kind for kind in KINDS if any(entry.kind == kind for entry in entries)]
+    groups = common.unique((entry.dataset, entry.normalization) for entry in entries)
     colours = dict(zip(common.unique(name for name, _ in groups), style.palette, strict=False))
     panels = canvas.subplots(1, 4, sharey=True, width_ratios=[2, 1.1, 1.2, 1.1])
     for entry in entries:
-        place = kinds.index(entry["kind"]) + _offset(
-            groups.index((entry["dataset"], entry["normalization"])), len(groups)
+        place = kinds.index(entry.kind) + _offset(
+            groups.index((entry.dataset, entry.normalization)), len(groups)
         )
-        _point(panels, entry, place, colours[entry["dataset"]])
+        _point(panels, entry, place, colours[entry.dataset])
     _finish(panels, [KINDS[kind] for kind in kinds])
     for name, colour in colours.items():
         panels[0].plot([], [], "o", color=colour, ms=4, label=common.display(name))
@@ -62,20 +65,20 @@ def _offset(index: int, count: int) -> float:
     return 0.7 * ((index + 0.5) / count - 0.5)
 
 
-def _point(panels: list[Axes], entry: dict, place: float, colour: str) -> None:
+def _point(panels: list[Axes], entry: Tokenizer, place: float, colour: str) -> None:
     look = {
         "color": colour,
-        "mfc": "white" if entry["normalization"] == "NFKC" else colour,
+        "mfc": "white" if entry.normalization == "NFKC" else colour,
         "ms": 4,
     }
-    bits = entry["bits_per_original_byte"]
-    panels[0].plot([bits["total"]["low"], bits["total"]["high"]], [place] * 2, color=colour)
-    panels[0].plot(bits["total"]["value"], place, "o", **look)
-    if entry["unknown"]["tokens"]:
-        panels[0].plot(bits["model"]["value"], place, "|", color=colour, ms=6, clip_on=False)
-    panels[1].plot(100 * entry["fall"]["value"], place, "o", **look)
-    panels[2].plot(entry["fertility"]["per_character"], place, "o", **look)
-    panels[3].plot(entry["vocabulary"], place, "o", **look)
+    bits = entry.bits_per_original_byte
+    panels[0].plot([bits.total.low, bits.total.high], [place] * 2, color=colour)
+    panels[0].plot(bits.total.value, place, "o", **look)
+    if entry.unknown.tokens:
+        panels[0].plot(bits.model.value, place, "|", color=colour, ms=6, clip_on=False)
+    panels[1].plot(100 * entry.fall.value, place, "o", **look)
+    panels[2].plot(entry.fertility.per_character, place, "o", **look)
+    panels[3].plot(entry.vocabulary, place, "o", **look)
 
 
 def _finish(panels: list[Axes], names: list[str]) -> None:

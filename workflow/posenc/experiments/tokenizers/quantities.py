@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from posenc.artifacts.numbers import Entry, Number, Quantities
 from posenc.artifacts.printing import Printed, number
 from posenc.drawing.exhibit import Exhibit
+
+if TYPE_CHECKING:
+    from posenc.experiments.tokenizers.result import Comparison
 
 BITS = tuple(f"none.{kind}.bits_per_byte" for kind in ("bpe", "unigram", "whitespace", "character"))
 SPOKEN = {"reviews": BITS, "japanese": (*BITS, "NFKC.bpe.change")}
 """By the role of a data set, what documents speak of."""
 
 
-def tokenizers(measurement: Mapping[str, Any]) -> dict[tuple[str, str], Entry]:
+def tokenizers(result: Comparison) -> dict[tuple[str, str], Entry]:
     """Bits a byte of the original text, and facts: by data set, and by normalisation and kind."""
-    from posenc.experiments.tokenizers.result import Comparison
-
-    result = Comparison.of(measurement)
     flat = [choice.flat for tokenizer in result.tokenizers for choice in tokenizer.choices]
     facts: dict[tuple[str, str], Entry] = {
         ("", "seeds"): Number(len(result.seeds)),

@@ -8,9 +8,11 @@ from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
+from posenc.artifacts.runs import Run, of_kind
 from posenc.drawing import common
 from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
+from posenc.measurements.components.result import PositionComponents
 
 CONDITIONS = 2
 LEADING = (1, 4)
@@ -34,9 +36,9 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     Below: the share of each principal and independent component's variance that lies between
     positions, of the intact model.
     """
-    models = shown(measurements)
-    if not any(runs[0]["status"] == "measured" for runs in models.values()):
-        reasons = [runs[0]["reason"] for runs in models.values()]
+    models = shown(of_kind(measurements, "components", PositionComponents))
+    if not any(runs[0].measured is not None for runs in models.values()):
+        reasons = [runs[0].reason for runs in models.values()]
         common.not_run(canvas.add_subplot(), reasons or ["the study has no components"], 60)
         return
     colours = common.condition_colours([run for runs in models.values() for run in runs], style)
@@ -45,19 +47,20 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     lines: list[Axes] = []
     image = None
     for column, (model, runs) in enumerate(models.items()):
-        if runs[0]["status"] != "measured":
-            common.not_run(canvas.add_subplot(grid[:, column]), [runs[0]["reason"]], 22)
+        if runs[0].measured is None:
+            common.not_run(canvas.add_subplot(grid[:, column]), [runs[0].reason], 22)
             continue
         axes = [canvas.add_subplot(grid[row, column]) for row in range(4)]
         axes[0].set_title(common.display(model))
-        _draw_variance(axes[0], runs[0], style)
+        result = runs[0].result
+        _draw_variance(axes[0], result, style)
         for run in runs:
-            if run["status"] == "measured":
-                _draw_correlation(axes[1], run, colours[common.run_of(run)[2]])
-        _draw_chance(axes[1], runs[0])
+            if run.measured is not None:
+                _draw_correlation(axes[1], run, colours[run.condition])
+        _draw_chance(axes[1], result)
         for place, kind in ((2, "principal"), (3, "independent")):
-            image = _draw_map(axes[place], runs[0], kind)
-        n_states = len(runs[0]["layers"])
+            image = _draw_map(axes[place], result, kind)
+        n_states = len(result.layers)
         for place, panel in enumerate(axes):
             panel.set_xlim(-0.5, n_states - 0.5)
             panel.xaxis.set_major_locator(MaxNLocator(4, integer=True))
@@ -75,17 +78,12 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     common.legend_above(canvas, lines, columns=3)
 
 
-def shown(measurements: list[dict]) -> dict[str, list[dict]]:
+def shown(runs: list[Run[PositionComponents]]) -> dict[str, list[Run[PositionComponents]]]:
     """The first conditions of the first data set, by model; the first is the intact model."""
-    selected = [
-        measurement for measurement in measurements if measurement["measurement"] == "components"
-    ]
-    datasets = common.unique(common.run_of(measurement)[1] for measurement in selected)
-    models: dict[str, list[dict]] = {}
-    for measurement in selected:
-        model, dataset, _ = common.run_of(measurement)
-        if dataset == datasets[0] and len(models.setdefault(model, [])) < CONDITIONS:
-            models[model].append(measurement)
+    models: dict[str, list[Run[PositionComponents]]] = {}
+    for run in runs:
+        if run.dataset == runs[0].dataset and len(models.setdefault(run.model, [])) < CONDITIONS:
+            models[run.model].append(run)
     return models
 
 
@@ -98,11 +96,11 @@ def _labels() -> list[str]:
     ]
 
 
-def _draw_variance(axes: Axes, run: dict, style: Style) -> None:
-    layers = [layer["layer"] for layer in run["layers"]]
-    shares = [layer["principal"]["cumulative_share"] for layer in run["layers"]]
-    for number, colour in zip((*LEADING, run["components"]), style.palette[3:], strict=False):
-        if number > run["components"]:
+def _draw_variance(axes: Axes, result: PositionComponents, style: Style) -> None:
+    layers = [layer.layer for layer in result.layers]
+    shares = [layer.principal.cumulative_share for layer in result.layers]
+    for number, colour in zip((*LEADING, result.components), style.palette[3:], strict=False):
+        if number > result.components:
             continue
         name = "component" if number == 1 else "components"
         axes.plot(layers, [share[number - 1] for share in shares], color=colour, marker="s",
@@ -111,37 +109,37 @@ def _draw_variance(axes: Axes, run: dict, style: Style) -> None:
     axes.set_yticks([0, 0.5, 1], labels=["0", "0.5", "1"])
 
 
-def _draw_correlation(axes: Axes, run: dict, colour: str) -> None:
-    layers = [layer["layer"] for layer in run["layers"]]
-    first = [layer["canonical"]["held_out"][0] for layer in run["layers"]]
+def _draw_correlation(axes: Axes, run: Run[PositionComponents], colour: str) -> None:
+    layers = [layer.layer for layer in run.result.layers]
+    first = [layer.canonical.held_out[0] for layer in run.result.layers]
     axes.fill_between(
-        layers, [estimate["low"] for estimate in first], [estimate["high"] for estimate in first],
+        layers, [estimate.low for estimate in first], [estimate.high for estimate in first],
         color=colour, alpha=0.25, lw=0,
     )  # fmt: skip
-    axes.plot(layers, [estimate["value"] for estimate in first], color=colour, marker="o", ms=2.5,
-              label=f"correlation, {common.display(common.run_of(run)[2])}")  # fmt: skip
+    axes.plot(layers, [estimate.value for estimate in first], color=colour, marker="o", ms=2.5,
+              label=f"correlation, {common.display(run.condition)}")  # fmt: skip
     axes.set_ylim(-0.12, 1.05)
     axes.set_yticks([0, 0.5, 1], labels=["0", "0.5", "1"])
 
 
-def _draw_chance(axes: Axes, run: dict) -> None:
-    layers = [layer["layer"] for layer in run["layers"]]
-    chance = [layer["canonical"]["shuffled"][0] for layer in run["layers"]]
+def _draw_chance(axes: Axes, result: PositionComponents) -> None:
+    layers = [layer.layer for layer in result.layers]
+    chance = [layer.canonical.shuffled[0] for layer in result.layers]
     axes.fill_between(
-        layers, [estimate["low"] for estimate in chance], [estimate["high"] for estimate in chance],
+        layers, [estimate.low for estimate in chance], [estimate.high for estimate in chance],
         color=common.LIGHT, lw=0, zorder=0, label="shuffled positions",
     )  # fmt: skip
 
 
-def _draw_map(axes: Axes, run: dict, kind: str) -> QuadMesh:
-    shares = np.array([layer[kind]["position_share"] for layer in run["layers"]]).T
+def _draw_map(axes: Axes, result: PositionComponents, kind: str) -> QuadMesh:
+    shares = np.array([getattr(layer, kind).position_share for layer in result.layers]).T
     layers = np.arange(shares.shape[1] + 1) - 0.5
     numbers = np.arange(shares.shape[0] + 1) + 0.5
     image = axes.pcolormesh(
         layers, numbers, shares, cmap="viridis", vmin=0, vmax=1, rasterized=True
     )
     axes.set_ylim(numbers[-1], numbers[0])
-    axes.set_yticks([1, run["components"]])
+    axes.set_yticks([1, result.components])
     axes.spines[:].set_visible(False)
     return image
 

@@ -6,10 +6,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import NullLocator, StrMethodFormatter
 
+from posenc.artifacts.results import Interval
+from posenc.artifacts.runs import by_dataset, of_kind
 from posenc.drawing import common
 from posenc.drawing.command import command
-from posenc.drawing.evaluated import by_dataset, curve, of_kind
+from posenc.drawing.evaluated import curve
 from posenc.drawing.section import Figure, Style
+from posenc.measurements.effective_keys.result import EffectiveKeys, Reading
 
 SERIES = {"keys": "all keys", "others": "without the first key"}
 CHOICES = {"strongest": "strongest keys", "nearest": "nearest",
@@ -33,46 +36,45 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     of these (dotted). Below: how far a model that reads so many keys is from the intact one, in
     nats per token of a decoder, and as 1 minus the cosine of an encoder's last states.
     """
-    rows = by_dataset(of_kind(measurements, "effective_keys"))
+    rows = by_dataset(of_kind(measurements, "effective_keys", EffectiveKeys))
     if not rows:
         common.not_run(canvas.add_subplot(), ["no attention was measured"], 60)
         return
     dataset, shown = next(iter(rows.items()))
     panels = canvas.subplots(3, len(shown), squeeze=False)
-    for place, measurement in enumerate(shown):
-        _by_layer(panels[0, place], measurement, style)
-        panels[0, place].set_title(common.title(canvas, measurement["run"]["model"], len(shown)))
+    for place, run in enumerate(shown):
+        _by_layer(panels[0, place], run.result, style)
+        panels[0, place].set_title(common.title(canvas, run.model, len(shown)))
         common.layer_ticks(panels[0, place], len(shown))
-        _by_length(panels[1, place], measurement, style)
-        _costs(panels[2, place], measurement, style)
+        _by_length(panels[1, place], run.result, style)
+        _costs(panels[2, place], run.result, style)
     for row, label in zip(panels, ("layer", "keys seen", "keys read"), strict=True):
         for axes in row:
             axes.set_xlabel(label)
     for axes in panels[:2, 0]:
         axes.set_ylabel("effective keys")
     first: dict[bool, Axes] = {}
-    for axes, measurement in zip(panels[2], shown, strict=True):
-        if first.setdefault(measurement["is_causal"], axes) is axes:
-            axes.set_ylabel(
-                "lost nats per token" if measurement["is_causal"] else "1 − cosine with intact"
-            )
+    for axes, run in zip(panels[2], shown, strict=True):
+        is_causal = run.result.is_causal
+        if first.setdefault(is_causal, axes) is axes:
+            axes.set_ylabel("lost nats per token" if is_causal else "1 − cosine with intact")
     common.legend_above(canvas, panels[:, 0], columns=len(SERIES) + len(CHOICES))
     canvas.supxlabel(f"({common.display(dataset)})", fontsize=style.font_size)
 
 
-def _by_layer(axes: Axes, measurement: dict, style: Style) -> None:
-    layers = [row["layer"] for row in measurement["layers"]]
+def _by_layer(axes: Axes, result: EffectiveKeys, style: Style) -> None:
+    layers = [row.layer for row in result.layers]
     for colour, (name, label) in zip(style.palette, SERIES.items(), strict=False):
-        estimates = [row[name] for row in measurement["layers"]]
+        estimates = [getattr(row, name) for row in result.layers]
         curve(axes, layers, estimates, color=colour, label=label, marker="o", ms=2.2, lw=1.0)
-    axes.axhline(measurement["seen"], color=common.GREY, ls=":", lw=0.9)
-    axes.set_ylim(0, 1.08 * measurement["seen"])
+    axes.axhline(result.seen, color=common.GREY, ls=":", lw=0.9)
+    axes.set_ylim(0, 1.08 * result.seen)
 
 
-def _by_length(axes: Axes, measurement: dict, style: Style) -> None:
-    seen = [row["seen"] for row in measurement["lengths"]]
+def _by_length(axes: Axes, result: EffectiveKeys, style: Style) -> None:
+    seen = [row.seen for row in result.lengths]
     for colour, (name, label) in zip(style.palette, SERIES.items(), strict=False):
-        estimates = [row[name] for row in measurement["lengths"]]
+        estimates = [getattr(row, name) for row in result.lengths]
         curve(axes, seen, estimates, color=colour, label=label, marker="o", ms=2.2, lw=1.0)
     axes.plot(seen, seen, color=common.GREY, ls=":", lw=0.9)
     axes.set_xscale("log", base=2)
@@ -82,20 +84,27 @@ def _by_length(axes: Axes, measurement: dict, style: Style) -> None:
         axis.set_minor_locator(NullLocator())
 
 
-def costs(measurement: dict, choice: str) -> tuple[list[int], list[dict[str, float]]]:
-    """Numbers of keys, and what reading so many costs: nats per token, or 1 minus the cosine."""
-    entries = [entry for entry in measurement["reading"] if entry["choice"] == choice]
-    if measurement["is_causal"]:
-        return [entry["keys"] for entry in entries], [entry["delta_nll"] for entry in entries]
-    ends = {"value": "value", "low": "high", "high": "low"}
-    return [entry["keys"] for entry in entries], [
-        {name: 1 - entry["cosine"][other] for name, other in ends.items()} for entry in entries
-    ]
+def cost(entry: Reading) -> Interval:
+    """What reading a few keys costs: nats per token of a decoder, else 1 minus the cosine."""
+    cosine = entry.cosine
+    return entry.delta_nll or Interval(
+        value=1 - cosine.value, low=1 - cosine.high, high=1 - cosine.low
+    )
 
 
-def _costs(axes: Axes, measurement: dict, style: Style) -> None:
+def costs(result: EffectiveKeys, choice: str) -> dict[int, Interval]:
+    """What reading so many keys of a choice costs, by their number."""
+    return {
+        entry.keys: cost(entry)
+        for entry in result.reading
+        if entry.choice == choice and entry.keys is not None
+    }
+
+
+def _costs(axes: Axes, result: EffectiveKeys, style: Style) -> None:
     for colour, (choice, label) in zip(style.palette[2:], CHOICES.items(), strict=False):
-        keys, estimates = costs(measurement, choice)
+        by_keys = costs(result, choice)
+        keys, estimates = list(by_keys), list(by_keys.values())
         look = {"color": colour, "label": label, "marker": MARKERS[choice], "ms": 3, "lw": 1.0}
         curve(axes, keys, estimates, **look)
     axes.axhline(0, color="0.75", lw=0.5, zorder=0)

@@ -7,9 +7,11 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
+from posenc.artifacts.runs import Run, of_kind
 from posenc.drawing import common, evaluated
 from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
+from posenc.measurements.hard_attention.result import Attention
 
 LABELS = {"none": "b = 0", "mean": "b = E[f]", "optimal": "b = b*"}
 MARKERS = {"none": "o", "mean": "s", "optimal": "^"}
@@ -36,12 +38,10 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     positions (hollow), with intervals.
     """
     runs = [
-        measurement
-        for measurement in evaluated.of_kind(measurements, "hard_attention")
-        if measurement["run"]["condition"] in SHOWN
+        run for run in of_kind(measurements, "hard_attention", Attention) if run.condition in SHOWN
     ]
-    if not any(measurement["status"] == "measured" for measurement in runs):
-        reasons = [measurement["reason"] for measurement in runs]
+    if not any(run.measured is not None for run in runs):
+        reasons = [run.reason for run in runs]
         common.not_run(canvas.add_subplot(), reasons or ["no hard attention"], 60)
         return
     first = panels(runs)
@@ -49,14 +49,14 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     widths = [*(1.0 for _ in first), 1.3]
     grid = canvas.add_gridspec(1, len(first) + 1, width_ratios=widths)
     left = None
-    for place, (model, measurement) in enumerate(first.items()):
+    for place, (model, run) in enumerate(first.items()):
         axes = canvas.add_subplot(grid[0, place], sharey=left)
-        names = (model, measurement["run"]["dataset"])
+        names = (model, run.dataset)
         axes.set_title("\n".join(common.title(canvas, name, len(first) + 3) for name in names))
-        if measurement["status"] != "measured":
-            common.not_run(axes, [measurement["reason"]], 14)
+        if run.measured is None:
+            common.not_run(axes, [run.reason], 14)
             continue
-        _variances(axes, measurement, colours)
+        _variances(axes, run.result, colours)
         axes.tick_params(labelleft=left is None)
         left = left or axes
     if left is not None:
@@ -66,28 +66,26 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     _legend(canvas, colours)
 
 
-def panels(runs: list[dict]) -> dict[str, dict]:
+def panels(runs: list[Run[Attention]]) -> dict[str, Run[Attention]]:
     """The intact run of each model's first data set."""
-    first: dict[str, dict] = {}
-    for measurement in runs:
-        if measurement["run"]["condition"] == common.INTACT:
-            first.setdefault(measurement["run"]["model"], measurement)
+    first: dict[str, Run[Attention]] = {}
+    for run in runs:
+        if run.condition == common.INTACT:
+            first.setdefault(run.model, run)
     return first
 
 
-def _variances(axes: Axes, measurement: dict, colours: dict[str, str]) -> None:
-    for entry in measurement["baselines"]:
-        name, samples = entry["name"], [each["samples"] for each in entry["samples"]]
-        exact = [each["variance"] for each in entry["samples"]]
+def _variances(axes: Axes, result: Attention, colours: dict[str, str]) -> None:
+    for entry in result.baselines:
+        name, samples = entry.name, [each.samples for each in entry.samples]
+        exact = [each.variance for each in entry.samples]
         evaluated.curve(axes, samples, exact, color=colours[name], lw=1.0)
-        simulated = [each["simulated"]["value"] for each in entry["samples"]]
+        simulated = [each.simulated.value for each in entry.samples]
         axes.plot(samples, simulated, color=colours[name], marker=MARKERS[name], ms=3.2, ls="none")
     for look, level in LEVELS.items():
-        estimate = (
-            measurement["signal"] if level == "gradient" else measurement["soft_gradient"]["square"]
-        )
-        axes.axhspan(estimate["low"], estimate["high"], color=common.GREY, alpha=0.13, lw=0)
-        axes.axhline(estimate["value"], color=common.GREY, ls=look, lw=0.9)
+        estimate = result.signal if level == "gradient" else result.soft_gradient.square
+        axes.axhspan(estimate.low, estimate.high, color=common.GREY, alpha=0.13, lw=0)
+        axes.axhline(estimate.value, color=common.GREY, ls=look, lw=0.9)
     axes.set_xscale("log", base=2)
     axes.set_xticks(samples, [str(count) for count in samples])
     axes.xaxis.set_minor_locator(NullLocator())
@@ -102,31 +100,27 @@ def _level(axes: Axes) -> None:
     axes.minorticks_off()
 
 
-def _ratios(axes: Axes, runs: list[dict], colours: dict[str, str]) -> None:
+def _ratios(axes: Axes, runs: list[Run[Attention]], colours: dict[str, str]) -> None:
     """Ratios with intervals, a row per data set, under the name of its model."""
     rows: list[tuple[str, str | None]] = []
-    for model in common.unique(measurement["run"]["model"] for measurement in runs):
-        of_model = [
-            measurement["run"]["dataset"]
-            for measurement in runs
-            if measurement["run"]["model"] == model
-        ]
+    for model in common.unique(run.model for run in runs):
+        of_model = [run.dataset for run in runs if run.model == model]
         rows += [(model, None), *((model, dataset) for dataset in common.unique(of_model))]
     # Four marks share the height of a row.
     size = min(3.6, 27 / len(rows))
-    for measurement in runs:
-        if measurement["status"] != "measured":
+    for run in runs:
+        if run.measured is None:
             continue
-        row = rows.index((measurement["run"]["model"], measurement["run"]["dataset"]))
-        hollow = measurement["run"]["condition"] == ZERO
-        for place, entry in enumerate(measurement["baselines"][1:]):
-            if entry["ratio"] is None:
+        row = rows.index((run.model, run.dataset))
+        hollow = run.condition == ZERO
+        for place, entry in enumerate(run.measured.baselines[1:]):
+            if entry.ratio is None:
                 continue
             at = row + (0.1 if hollow else -0.32) + 0.21 * place
-            colour, ratio = colours[entry["name"]], entry["ratio"]
-            axes.plot([ratio["low"], ratio["high"]], [at, at], color=colour, lw=1.0)
+            colour, ratio = colours[entry.name], entry.ratio
+            axes.plot([ratio.low, ratio.high], [at, at], color=colour, lw=1.0)
             axes.plot(
-                ratio["value"], at, color=colour, marker=MARKERS[entry["name"]], ms=size, ls="none",
+                ratio.value, at, color=colour, marker=MARKERS[entry.name], ms=size, ls="none",
                 mfc="white" if hollow else colour, mew=0.8,
             )  # fmt: skip
     axes.axvline(1, color=common.GREY, ls=":", lw=0.9)

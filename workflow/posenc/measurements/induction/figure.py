@@ -5,10 +5,12 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
+from posenc.artifacts.runs import Run, by_dataset, of_kind
 from posenc.drawing import common
 from posenc.drawing.command import command
-from posenc.drawing.evaluated import by_dataset, entries, label_rows, of_kind
+from posenc.drawing.evaluated import label_rows
 from posenc.drawing.section import Figure, Style
+from posenc.measurements.induction.result import Copying, Repetition
 
 PANELS = {
     "gain": ("gain where a\ntoken occurs again", "nats"),
@@ -33,16 +35,17 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     sequences are made of. A dashed line is a head that attends to all keys alike.
     """
     measured = common.measured(
-        canvas, of_kind(measurements, "induction"), "no tokens were repeated"
+        canvas, of_kind(measurements, "induction", Repetition), "no tokens were repeated"
     )
-    if not measured:
-        return
-    best = max(
-        measured, key=lambda measurement: entries(measurement)[common.INTACT]["gain"]["value"]
-    )
-    model = best["run"]["model"]
-    runs = [measurement for measurement in measured if measurement["run"]["model"] == model]
-    names = [entry["condition"] for entry in best["conditions"]]
+    if measured:
+        draw_runs(canvas, measured, style)
+
+
+def draw_runs(canvas: Canvas, measured: list[Run[Repetition]], style: Style) -> None:
+    """Draw measured runs, or what a record has of them."""
+    best = max(measured, key=lambda run: entries(run.result)[common.INTACT].gain.value)
+    runs = [run for run in measured if run.model == best.model]
+    names = [entry.condition for entry in best.result.conditions]
     panels = canvas.subplots(1, len(PANELS), sharey=True)
     for axes, (part, (title, unit)) in zip(panels, PANELS.items(), strict=True):
         axes.set_title(title)
@@ -52,27 +55,34 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     common.legend_above(canvas, panels, columns=len(runs) + 1)
 
 
-def _draw_panel(axes: Axes, runs: list[dict], names: list[str], part: str, style: Style) -> None:
+def entries(result: Repetition) -> dict[str, Copying]:
+    """What was measured of each condition, by its name."""
+    return {entry.condition: entry for entry in result.conditions}
+
+
+def _draw_panel(
+    axes: Axes, runs: list[Run[Repetition]], names: list[str], part: str, style: Style
+) -> None:
     axes.axvline(0, color=common.GREY, lw=0.7)
     for place, (dataset, (run, *_)) in enumerate(by_dataset(runs).items()):
         shift = 0.16 * (2 * place - len(runs) + 1)
         colour = style.palette[place % len(style.palette)]
+        shown = entries(run.result)
         marked = [
-            (row + shift, entries(run)[name][part])
+            (row + shift, getattr(shown[name], part))
             for row, name in enumerate(names)
-            if entries(run)[name][part] is not None
+            if getattr(shown[name], part) is not None
         ]
         for height, estimate in marked:
-            axes.plot([estimate["low"], estimate["high"]], [height, height], color=colour, lw=1)
+            axes.plot([estimate.low, estimate.high], [height, height], color=colour, lw=1)
         axes.plot(
-            [estimate["value"] for _, estimate in marked], [height for height, _ in marked],
+            [estimate.value for _, estimate in marked], [height for height, _ in marked],
             marker=common.MARKERS[place], ls="none", ms=3, color=colour,
-            label=f"{common.display(run['run']['model'])}, {common.display(dataset)}",
+            label=f"{common.display(run.model)}, {common.display(dataset)}",
         )  # fmt: skip
-    if part in runs[0]["uniform"]:
-        axes.axvline(
-            runs[0]["uniform"][part], color=common.GREY, lw=0.7, ls="--", label="all keys alike"
-        )
+    uniform = getattr(runs[0].result.uniform, part, None)
+    if uniform is not None:
+        axes.axvline(uniform, color=common.GREY, lw=0.7, ls="--", label="all keys alike")
         axes.set_xlim(-0.02, 1.02)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)

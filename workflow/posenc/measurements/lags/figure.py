@@ -8,9 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from posenc.drawing import common, evaluated
+from posenc.artifacts.runs import of_kind
+from posenc.drawing import common
 from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
+from posenc.measurements.lags.result import Comparison, Correlation, Lags
 
 SHOWN = {"peak": "peak offset", "profile_mean": "mean offset"}
 """Comparisons of the rows, and what their axes are of."""
@@ -34,20 +36,18 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     Peaks are whole offsets: the area of a circle is the number of heads. Titles hold the rank
     correlation with its interval, and the share of equal offsets with that by chance.
     """
-    all_lags = evaluated.of_kind(measurements, "lags")
-    columns = panels(all_lags)
-    if not columns:
-        reasons = [measurement["reason"] for measurement in all_lags] or ["no lags were measured"]
-        common.not_run(canvas.add_subplot(), reasons, 60)
+    measured = common.measured(canvas, of_kind(measurements, "lags", Lags), "no lags were measured")
+    if not measured:
         return
+    columns = panels([run.result for run in measured])
     for row, (name, label) in enumerate(SHOWN.items()):
         for place, comparison in enumerate(columns):
             axes = canvas.add_subplot(len(SHOWN), len(columns), row * len(columns) + place + 1)
             _points(axes, comparison, name, style)
-            title = summary(comparison["results"][name])
+            title = summary(comparison.results[name])
             if row == 0:
-                run = comparison["run"]
-                names = (common.display(run["models"][0]), common.display(run["dataset"]))
+                of = comparison.run
+                names = (common.display(of.models[0]), common.display(of.dataset))
                 title = "\n".join((*names, title))
             axes.set_title(title, fontsize=max(common.SMALLEST_POINTS, style.font_size - 1))
             axes.set_xlabel(f"predicted {label}", labelpad=1)
@@ -64,19 +64,19 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     )
 
 
-def panels(measurements: list[dict]) -> list[dict]:
+def panels(results: list[Lags]) -> list[Comparison]:
     """The comparisons of single models; of each the first data set alone if there are many."""
     single = [
         comparison
-        for measurement in measurements
-        for comparison in measurement["comparisons"]
-        if len(comparison["run"]["models"]) == 1
+        for result in results
+        for comparison in result.comparisons
+        if len(comparison.run.models) == 1
     ]
     if len(single) <= ABREAST:
         return single
-    first: dict[str, dict] = {}
+    first: dict[str, Comparison] = {}
     for comparison in single:
-        first.setdefault(comparison["run"]["models"][0], comparison)
+        first.setdefault(comparison.run.models[0], comparison)
     return list(first.values())
 
 
@@ -88,27 +88,27 @@ def groups(style: Style) -> dict[bool, tuple[str, str]]:
     }
 
 
-def summary(result: dict) -> str:
+def summary(result: Correlation) -> str:
     """Rank correlation with its interval over layers, and the share of equal offsets."""
-    value = result["over_layers"]["spearman"]
+    value = result.over_layers.spearman
     if value is None:
         text = "ρ not defined"
     else:
-        numbers = [f"{value[key]:.2f}" for key in ("value", "low", "high")]
+        numbers = [f"{number:.2f}" for number in value.numbers]
         text = "ρ = {} [{}, {}]".format(*numbers).replace("-", "\u2212")
-    if "agreement" in result:
-        share, chance = (100 * result["agreement"][key]["value"] for key in ("share", "chance"))
+    if result.agreement is not None:
+        share, chance = 100 * result.agreement.share.value, 100 * result.agreement.chance.value
         text += f"\nequal {share:.0f} %, chance {chance:.0f} %"
     return text
 
 
-def _points(axes: Axes, comparison: dict, name: str, style: Style) -> None:
-    keys = [comparison["results"][name][key] for key in ("predicted", "found")]
-    counts = Counter(
-        (point["layer"] == 0, *(point[key] for key in keys))
-        for point in comparison["points"]
-        if None not in (point[keys[0]], point[keys[1]])
-    )
+def _points(axes: Axes, comparison: Comparison, name: str, style: Style) -> None:
+    result = comparison.results[name]
+    pairs = [
+        (point.layer == 0, getattr(point, result.predicted), getattr(point, result.found))
+        for point in comparison.points
+    ]
+    counts = Counter(pair for pair in pairs if None not in pair)
     is_whole = name == "peak"
     largest = max(counts.values())
     for is_first, (_, colour) in groups(style).items():

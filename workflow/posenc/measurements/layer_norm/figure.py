@@ -8,10 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
+from posenc.artifacts.runs import Run, by_dataset, of_kind
 from posenc.drawing import common
 from posenc.drawing.command import command
-from posenc.drawing.evaluated import by_dataset, curve
+from posenc.drawing.evaluated import curve
 from posenc.drawing.section import Figure, Style
+from posenc.measurements.layer_norm.result import Path
 
 
 @common.drawing
@@ -32,33 +34,29 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     left, its gain over that of content; middle and right, which share of the output's part has come
     from P itself, and from attention and MLPs. What lies beyond an axis is not shown.
     """
-    selected = [
-        measurement for measurement in measurements if measurement["measurement"] == "layer_norm"
-    ]
-    measured = [measurement for measurement in selected if measurement["status"] == "measured"]
+    runs = of_kind(measurements, "layer_norm", Path)
+    measured = [run for run in runs if run.measured is not None]
     if not measured:
-        common.not_run(
-            canvas.add_subplot(), [measurement["reason"] for measurement in selected], 60
-        )
+        common.not_run(canvas.add_subplot(), [run.reason for run in runs], 60)
         return
-    models = common.unique(measurement["run"]["model"] for measurement in selected)
+    models = common.unique(run.model for run in runs)
     colours = dict(zip(models, style.palette, strict=False))
     rows = by_dataset(measured)
     grid = []
     for row, (dataset, shown) in enumerate(rows.items()):
         panels = [canvas.add_subplot(2 * len(rows), 3, 6 * row + place + 1) for place in range(6)]
-        for measurement in shown:
-            colour = colours[measurement["run"]["model"]]
-            _scale(panels[0], measurement, colour, shown.index(measurement) - (len(shown) - 1) / 2)
-            _spectrum(panels[1], measurement, colour)
-            _share(panels[2], measurement, colour)
+        for place, run in enumerate(shown):
+            colour = colours[run.model]
+            _scale(panels[0], run, colour, place - (len(shown) - 1) / 2)
+            _spectrum(panels[1], run.result, colour)
+            _share(panels[2], run.result, colour)
             for axes, kind, name, look in (
                 (panels[3], "gain", "relative", "-"),
                 (panels[4], "sources", "position", "-"),
                 (panels[5], "sources", "attention", "-"),
                 (panels[5], "sources", "mlp", "--"),
             ):
-                _moved(axes, measurement, kind, name, colour, look)
+                _moved(axes, run.result, kind, name, colour, look)
         _finish(panels[:3], common.display(dataset), row)
         _finish_moved(panels[3:], is_last=row == len(rows) - 1)
         grid += panels
@@ -68,48 +66,48 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     grid[5].plot([], [], color=common.GREY, lw=1.1, label="share of attention")
     grid[5].plot([], [], color=common.GREY, ls="--", lw=1.1, label="share of MLPs")
     common.legend_above(canvas, grid, columns=5)
-    _say_not_run(canvas, selected)
+    _say_not_run(canvas, runs)
 
 
-def _scale(axes: Axes, measurement: dict, colour: str, place: float) -> None:
-    norms = measurement["norms"]
+def _scale(axes: Axes, run: Run[Path], colour: str, place: float) -> None:
+    norms = run.result.norms
     xs = [number / 2 + 0.06 * place for number in range(len(norms))]
     quantiles = {
-        level: [norm["scale"]["quantiles"][level] for norm in norms]
-        for level in norms[0]["scale"]["quantiles"]
+        level: [norm.scale.quantiles[level] for norm in norms] for level in norms[0].scale.quantiles
     }
     for low, high, width in (("0.05", "0.95", 0.8), ("0.25", "0.75", 2.0)):
         axes.vlines(xs, quantiles[low], quantiles[high], color=colour, lw=width, alpha=0.8)
-    name = common.display(measurement["run"]["model"])
+    name = common.display(run.model)
     axes.plot(xs, quantiles["0.5"], color=colour, marker="o", ms=2, lw=0.8, label=name)
 
 
-def _spectrum(axes: Axes, measurement: dict, colour: str) -> None:
-    spectrum = measurement["norms"][0]["spectrum"]
+def _spectrum(axes: Axes, result: Path, colour: str) -> None:
+    spectrum = result.norms[0].spectrum
     # Frequency 0 has no place on a logarithmic axis.
-    frequency, scaled = spectrum["frequency"][1:], spectrum["scaled"][1:]
+    frequency, scaled = spectrum.frequency[1:], spectrum.scaled[1:]
     curve(axes, frequency, scaled, color=colour, lw=1.1)
-    axes.plot(frequency, spectrum["position"][1:], color=colour, ls="--", lw=0.9)
+    axes.plot(frequency, spectrum.position[1:], color=colour, ls="--", lw=0.9)
 
 
-def _share(axes: Axes, measurement: dict, colour: str) -> None:
+def _share(axes: Axes, result: Path, colour: str) -> None:
     """Of the residual stream after each addition, and of the last states."""
-    *inner, last = measurement["norms"]
-    end = "output" if measurement["placement"] == "after" else "input"
-    shares = [*(norm["between"][end] for norm in inner), last["between"]["output"]]
+    *inner, last = [norm.between for norm in result.norms]
+    end = "output" if result.placement == "after" else "input"
+    shares = [*(getattr(between, end) for between in inner), last.output]
     xs = [number / 2 for number in range(len(shares))]
     curve(axes, xs, shares, color=colour, marker="o", ms=2, lw=1.1)
-    shuffled = [norm["between"]["shuffled"]["value"] for norm in measurement["norms"]]
-    axes.plot(xs, shuffled, color=colour, ls=":", lw=0.9)
-
-
-def _moved(axes: Axes, measurement: dict, kind: str, name: str, colour: str, look: str) -> None:
-    """Where the data show position."""
-    estimates = {
-        number / 2: norm[kind][name]
-        for number, norm in enumerate(measurement["norms"])
-        if norm[kind][name] is not None
+    shuffled = {
+        x: between.shuffled.value
+        for x, between in zip(xs, (*inner, last), strict=True)
+        if between.shuffled is not None
     }
+    axes.plot(list(shuffled), list(shuffled.values()), color=colour, ls=":", lw=0.9)
+
+
+def _moved(axes: Axes, result: Path, kind: str, name: str, colour: str, look: str) -> None:
+    """Where the data show position."""
+    parts = [getattr(getattr(norm, kind), name) for norm in result.norms]
+    estimates = {number / 2: part for number, part in enumerate(parts) if part is not None}
     curve(
         axes,
         list(estimates),
@@ -175,14 +173,12 @@ def _inverse(values):
     return 1 / values.clip(1e-9)
 
 
-def _say_not_run(canvas: Canvas, measurements: list[dict]) -> None:
+def _say_not_run(canvas: Canvas, runs: list[Run[Path]]) -> None:
     """Say below which runs were not measured."""
     reasons: dict[str, list[str]] = {}
-    for measurement in measurements:
-        if measurement["status"] != "measured":
-            reasons.setdefault(measurement["reason"], []).append(
-                common.display(measurement["run"]["model"])
-            )
+    for run in runs:
+        if run.measured is None:
+            reasons.setdefault(run.reason, []).append(common.display(run.model))
     if not reasons:
         return
     said = "; ".join(

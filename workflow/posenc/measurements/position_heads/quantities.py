@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from posenc.artifacts.numbers import Facts, NotRun, Number
 from posenc.artifacts.printing import Printed, number, quantities
 from posenc.drawing.exhibit import ASIDE, Exhibit
 from posenc.metrics.null_tables import NULLS
-from posenc.metrics.position_scores import nearest, steepest
 
 if TYPE_CHECKING:
     from posenc.measurements.position_heads.result import Head, PositionScores
@@ -54,7 +53,9 @@ def position_heads(result: PositionScores) -> Facts:
         facts[f"distance_share{name}"] = Number(of(shares)) if shares else NotRun(NO_POSITION)
     near, waves = result.near, result.waves
     facts |= {"near.heads": Number(near.heads), "near.tokens": Number(near.tokens)}
-    first, steep = chosen(result.heads, nearest), chosen(result.heads, steepest)
+    count = len(PLACED)
+    first = dict(zip(PLACED, (head for _, head in result.nearest(count)), strict=False))
+    steep = dict(zip(PLACED, result.steepest(count), strict=False))
     for group, parts, heads in (("near", NEAR, first), ("steep", STEEP, steep)):
         for place, head in heads.items():
             facts |= {
@@ -72,16 +73,6 @@ def position_heads(result: PositionScores) -> Facts:
                 facts[f"null_{null}.near.{place}.{part}"] = number(value, DEFINED)
         facts[f"null_{null}.waves.share"] = number(waves.nulls[null], DEFINED)
     return facts
-
-
-def chosen(heads: Sequence[Head], order: Callable[..., list]) -> dict[str, Head]:
-    """The heads that come first in an order of :mod:`posenc.metrics.position_scores`, by place."""
-    by_number = {(head.layer, head.head): head for head in heads}
-    ordered = order([head.as_json() for head in heads], len(PLACED))
-    return {
-        place: by_number[head["layer"], head["head"]]
-        for place, head in zip(PLACED, ordered, strict=False)
-    }
 
 
 def of_head(head: Head, parts: Sequence[str]) -> Facts:

@@ -122,6 +122,26 @@ class PositionScores(Result):
     heads: list[Head]
     """Of the first layer, then of the next one."""
 
+    def steepest(self, count: int) -> list[Head]:
+        """At most so many heads that a mask by distance tells the most positions apart for."""
+
+        def explained(head: Head) -> float:
+            """Standard deviation of what the distance explains, nats."""
+            return head.deviation * (head.distance_share or 0.0) ** 0.5
+
+        return sorted(self.heads, key=explained, reverse=True)[:count]
+
+    def nearest(self, count: int) -> list[tuple[float, Head]]:
+        """At most so many heads of the first layer that look, in the mean, nearest to the query.
+
+        Returns
+        -------
+        Of each its mean offset and itself; a head without one is left out.
+        """
+        offsets = [(head.profile.mean_offset, head) for head in self.heads if head.layer == 0]
+        known = [(offset, head) for offset, head in offsets if offset is not None]
+        return sorted(known, key=lambda pair: abs(pair[0]))[:count]
+
 
 class NoHeads(Result):
     """Why a table has no heads: nothing is known that reads it."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
+from posenc.artifacts.runs import by_dataset, of_kind
 from posenc.drawing import common
 from posenc.drawing.command import command
-from posenc.drawing.evaluated import by_dataset, curve, nothing_is_lost, of_kind
+from posenc.drawing.evaluated import curve, nothing_is_lost
 from posenc.drawing.section import Figure, Style
+from posenc.measurements.position_interventions.result import PositionInterventions
 
 WAYS = {
     "removed": "removed\nfrom here on",
@@ -40,21 +42,20 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     distance of last states of an encoder. At the end stand the last states themselves. Shares
     beyond ``LIMITS`` are not shown.
     """
-    selected = of_kind(measurements, "position_interventions")
-    measured = [measurement for measurement in selected if measurement["status"] == "measured"]
-    if not measured:
-        reasons = [measurement["reason"] for measurement in selected] or [
-            "no layer was intervened on"
-        ]
-        common.not_run(canvas.add_subplot(), reasons, 60)
+    runs = common.measured(
+        canvas,
+        of_kind(measurements, "position_interventions", PositionInterventions),
+        "no layer was intervened on",
+    )
+    if not runs:
         return
-    dataset, shown = next(iter(by_dataset(measured).items()))
+    dataset, shown = next(iter(by_dataset(runs).items()))
     grid = canvas.subplots(len(WAYS), len(shown), sharey=True, sharex="col", squeeze=False)
-    for column, measurement in enumerate(shown):
+    for column, run in enumerate(shown):
         for row, way in enumerate(WAYS):
-            _panel(grid[row, column], measurement, way, style)
-        kind = "loss" if measurement["is_causal"] else "distance"
-        name = f"{common.display(measurement['run']['model'])} ({kind})"
+            _panel(grid[row, column], run.result, way, style)
+        kind = "loss" if run.result.is_causal else "distance"
+        name = f"{common.display(run.model)} ({kind})"
         grid[0, column].set_title(common.title(canvas, name, len(shown) + 1))
         grid[-1, column].set_xlabel("layer")
     for row, label in enumerate(WAYS.values()):
@@ -64,22 +65,22 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     canvas.supxlabel(f"({common.display(dataset)})", fontsize=style.font_size)
 
 
-def _panel(axes: Axes, measurement: dict, way: str, style: Style) -> None:
+def _panel(axes: Axes, result: PositionInterventions, way: str, style: Style) -> None:
     axes.set_ylim(*LIMITS)
     for level in (0, 1):
         axes.axhline(level, color="0.75", lw=0.5, zorder=0)
-    rows = [row for row in (*measurement["layers"], measurement["output"]) if way in row]
-    step = 1 + measurement["n_layers"] // 6
+    rows = [row for row in (*result.layers, result.output) if hasattr(row, way)]
+    step = 1 + result.n_layers // 6
     axes.set_xticks(
-        [*range(0, measurement["n_layers"], step), measurement["n_layers"]],
-        [*map(str, range(0, measurement["n_layers"], step)), "end"],
+        [*range(0, result.n_layers, step), result.n_layers],
+        [*map(str, range(0, result.n_layers, step)), "end"],
     )
     axes.margins(x=0.06)
-    if measurement["without"]["share"] is None:
+    if result.without.share is None:
         nothing_is_lost(axes)
         return
     for place, (part, label) in enumerate(PARTS.items()):
-        shares = [row[way][part]["share"] for row in rows]
+        shares = [getattr(getattr(row, way), part).share for row in rows]
         own = part == "own"
         curve(
             axes, range(len(rows)), shares, color=common.GREY if own else style.palette[place + 2],

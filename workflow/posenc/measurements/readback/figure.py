@@ -8,10 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import NullLocator
 
+from posenc.artifacts.runs import Run, of_kind
 from posenc.drawing import common
 from posenc.drawing.command import command
 from posenc.drawing.evaluated import curve
 from posenc.drawing.section import Figure, Style
+from posenc.measurements.readback.result import Level, PairsReadBack
 
 READ = ("token", "position", "both")
 STAGES = ("before", "after")
@@ -33,28 +35,23 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     it (below). A last panel with the angles between the two tables' leading directions, and those
     of random subspaces.
     """
-    selected = [
-        measurement for measurement in measurements if measurement["measurement"] == "readback"
-    ]
-    measured = [measurement for measurement in selected if measurement["status"] == "measured"]
+    runs = of_kind(measurements, "readback", PairsReadBack)
+    measured = common.measured(canvas, runs, "")
     if not measured:
-        common.not_run(
-            canvas.add_subplot(), [measurement["reason"] for measurement in selected], 60
-        )
         return
-    columns = len(selected) + 1
+    columns = len(runs) + 1
     grid = canvas.add_gridspec(len(STAGES), columns)
     lowest: list[Axes] = []
-    for column, measurement in enumerate(selected):
-        title = common.title(canvas, measurement["run"]["model"], columns + 2)
-        if measurement["status"] != "measured":
+    for column, run in enumerate(runs):
+        title = common.title(canvas, run.model, columns + 2)
+        if run.measured is None:
             axes = canvas.add_subplot(grid[:, column])
             axes.set_title(title)
-            common.not_run(axes, [measurement["reason"]], 18)
+            common.not_run(axes, [run.reason], 18)
             continue
         for row, stage in enumerate(STAGES):
             axes = canvas.add_subplot(grid[row, column])
-            _accuracy(axes, measurement, stage, style)
+            _accuracy(axes, run.result, stage, style)
             axes.tick_params(labelbottom=stage == STAGES[-1], labelleft=not lowest)
             if not lowest:
                 axes.set_ylabel(f"read back\n{stage} layer norm")
@@ -66,13 +63,14 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     common.legend_above(canvas, canvas.axes, columns=4)
 
 
-def _accuracy(axes: Axes, measurement: dict, stage: str, style: Style) -> None:
-    levels = [entry["noise"] for entry in measurement[stage]]
+def _accuracy(axes: Axes, result: PairsReadBack, stage: str, style: Style) -> None:
+    entries: list[Level] = getattr(result, stage)
+    levels = [entry.noise for entry in entries]
     for name, colour in zip(READ, style.palette, strict=False):
-        estimates = [entry["joint"][name] for entry in measurement[stage]]
+        estimates = [getattr(entry.joint, name) for entry in entries]
         curve(axes, levels, estimates, color=colour, lw=1.1, label=name)
         if name != "both" and stage == "before":
-            alone = [entry["alone"][name]["value"] for entry in measurement[stage]]
+            alone = [getattr(entry.alone, name).value for entry in entries]
             axes.plot(levels, alone, color=colour, ls=":", lw=0.9, label=f"{name}, of one table")
     positive = sorted(level for level in levels if level > 0)
     if positive:
@@ -83,20 +81,19 @@ def _accuracy(axes: Axes, measurement: dict, stage: str, style: Style) -> None:
     axes.set_ylim(-0.04, 1.04)
 
 
-def _angles(axes: Axes, measured: list[dict], style: Style) -> None:
+def _angles(axes: Axes, runs: list[Run[PairsReadBack]], style: Style) -> None:
     """Angles in degrees by rank, as a share of how many there are: models have other dimensions."""
-    for index, measurement in enumerate(measured):
-        spaces = measurement["subspaces"]
+    for index, run in enumerate(runs):
+        spaces = run.result.subspaces
         colour = style.palette[(len(READ) + index) % len(style.palette)]
-        count = len(spaces["angles"])
+        count = len(spaces.angles)
         ranks = [(rank + 0.5) / count for rank in range(count)]
-        degrees = {
-            name: [math.degrees(value) for value in spaces[name]] for name in ("angles", "random")
-        }
-        axes.plot(ranks, degrees["random"], color=colour, ls="--", lw=0.9)
+        angles, random = (
+            [math.degrees(value) for value in radians] for radians in (spaces.angles, spaces.random)
+        )
+        axes.plot(ranks, random, color=colour, ls="--", lw=0.9)
         axes.plot(
-            ranks, degrees["angles"], color=colour, lw=1.3,
-            label=f"angles, {common.display(measurement['run']['model'])}",
+            ranks, angles, color=colour, lw=1.3, label=f"angles, {common.display(run.model)}",
         )  # fmt: skip
     axes.plot([], [], color=common.GREY, ls="--", lw=0.9, label="random subspaces")
     axes.set_title("principal angles")

@@ -7,9 +7,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.image import AxesImage
 
-from posenc.drawing import common, evaluated
+from posenc.artifacts.runs import Run, of_kind
+from posenc.drawing import common
 from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
+from posenc.measurements.relative_attention.result import RelativeOffsets
 
 LARGEST_POINT = 60.0
 """Area of the largest contribution, square points."""
@@ -34,19 +36,21 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     would give to an offset, over that of a uniform pattern; a dot marks the highest score.
     Below, a circle for each pair of signals, as large as its contribution.
     """
-    measured = common.measured(
-        canvas, evaluated.of_kind(measurements, "relative_attention"), "no model was measured"
+    runs = common.measured(
+        canvas,
+        of_kind(measurements, "relative_attention", RelativeOffsets),
+        "no model was measured",
     )
-    if not measured:
+    if not runs:
         return
-    grid = canvas.add_gridspec(2, len(measured), height_ratios=(3, 2))
-    rows = max(measurement["rows"] for measurement in measured)
+    grid = canvas.add_gridspec(2, len(runs), height_ratios=(3, 2))
+    rows = max(run.result.rows for run in runs)
     panels, image = [], None
-    for column, measurement in enumerate(measured):
+    for column, run in enumerate(runs):
         above, below = (canvas.add_subplot(grid[row, column]) for row in (0, 1))
         panels.append(above)
-        image = _preferences(above, measurement)
-        _pairs(below, measurement, rows, style)
+        image = _preferences(above, run)
+        _pairs(below, run.result, rows, style)
         below.tick_params(labelleft=column == 0)
         if column == 0:
             above.set_ylabel("layer")
@@ -58,37 +62,38 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     common.legend_above(canvas, canvas.axes, columns=2)
 
 
-def _preferences(axes: Axes, measurement: dict) -> AxesImage:
-    offsets = measurement["offsets"]
+def _preferences(axes: Axes, run: Run[RelativeOffsets]) -> AxesImage:
+    result = run.result
+    offsets = result.offsets
     # [heads, offsets]
-    values = np.array([head["profile"]["preference"] for head in measurement["heads"]], float)
+    values = np.array([head.profile.preference for head in result.heads], float)
     image = axes.imshow(
         values, aspect="auto", interpolation="nearest", cmap="RdBu_r",
         vmin=-LARGEST_PREFERENCE, vmax=LARGEST_PREFERENCE,
         extent=(offsets[0] - 0.5, offsets[-1] + 0.5, len(values) - 0.5, -0.5),
     )  # fmt: skip
     axes.plot(
-        [head["predicted_lag"] for head in measurement["heads"]], range(len(values)), ".",
+        [head.predicted_lag for head in result.heads], range(len(values)), ".",
         color="black", ms=1.8, ls="none",
     )  # fmt: skip
-    common.label_layers(axes, measurement["n_layers"], measurement["n_heads"], common.GREY)
-    common.label_offsets(axes, offsets, measurement["is_causal"])
+    common.label_layers(axes, result.n_layers, result.n_heads, common.GREY)
+    common.label_offsets(axes, offsets, result.is_causal)
     axes.set_xlabel("offset (tokens)", labelpad=1)
-    axes.set_title(common.display(measurement["run"]["model"]))
+    axes.set_title(common.display(run.model))
     return image
 
 
-def _pairs(axes: Axes, measurement: dict, rows: int, style: Style) -> None:
-    pairs = [(head["layer"], pair) for head in measurement["heads"] for pair in head["pairs"]]
-    largest = max(pair["contribution"] for _, pair in pairs) or 1.0
+def _pairs(axes: Axes, result: RelativeOffsets, rows: int, style: Style) -> None:
+    pairs = [(head.layer, pair) for head in result.heads for pair in head.pairs]
+    largest = max(pair.contribution for _, pair in pairs) or 1.0
     for is_first, colour, label in (
         (False, common.GREY, "pairs of later layers"),
         (True, style.palette[1], "pairs of layer 0"),
     ):
         chosen = [pair for layer, pair in pairs if (layer == 0) == is_first]
         axes.scatter(
-            [pair["frequency"] for pair in chosen], [pair["lag"] for pair in chosen],
-            s=[max(0.5, LARGEST_POINT * pair["contribution"] / largest) for pair in chosen],
+            [pair.frequency for pair in chosen], [pair.lag for pair in chosen],
+            s=[max(0.5, LARGEST_POINT * pair.contribution / largest) for pair in chosen],
             color=colour, alpha=0.45, lw=0, label=label,
         )  # fmt: skip
     lowest = 0.4 / rows

@@ -6,10 +6,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FixedLocator, NullLocator
 
+from posenc.artifacts.runs import by_dataset, of_kind
 from posenc.drawing import common
 from posenc.drawing.command import command
-from posenc.drawing.evaluated import by_dataset, curve, of_kind, series
+from posenc.drawing.evaluated import curve, series
 from posenc.drawing.section import Figure, Style
+from posenc.measurements.retraining.result import Retrained
 
 LABELS = {"nll": "loss (nats per token)", "above_intact": "loss above the intact model's"}
 
@@ -29,39 +31,42 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     as many steps. Dotted: the loss that a start has before it is trained, as far as the model
     without rotation needs to reach it.
     """
-    measured = common.measured(
-        canvas, of_kind(measurements, "retraining"), "no model was trained on without rotation"
+    runs = common.measured(
+        canvas,
+        of_kind(measurements, "retraining", Retrained),
+        "no model was trained on without rotation",
     )
-    if not measured:
+    if not runs:
         return
-    rows = by_dataset(measured)
+    rows = by_dataset(runs)
     panels = canvas.subplots(len(rows), 2, squeeze=False)
-    for row, (dataset, (measurement, *_)) in zip(panels, rows.items(), strict=True):
+    for row, (dataset, (run, *_)) in zip(panels, rows.items(), strict=True):
         for axes, part in zip(row, LABELS, strict=True):
-            _curves(axes, measurement, part, style)
+            _curves(axes, run.result, part, style)
             axes.set_title(common.title(canvas, dataset, len(LABELS)))
     common.legend_above(canvas, panels.flat, columns=4)
-    model = common.display(measured[0]["run"]["model"])
+    model = common.display(runs[0].model)
     canvas.supxlabel(f"training tokens ({model})", fontsize=style.font_size)
 
 
-def _curves(axes: Axes, measurement: dict, part: str, style: Style) -> None:
-    looks = series([entry["condition"] for entry in measurement["conditions"]], style)
-    for entry in measurement["conditions"]:
-        rows = [row for row in entry["curve"] if row[part] is not None]
-        tokens = [row["tokens"] for row in rows]
-        look, label = looks[entry["condition"]], common.display(entry["condition"])
+def _curves(axes: Axes, result: Retrained, part: str, style: Style) -> None:
+    looks = series([entry.condition for entry in result.conditions], style)
+    for entry in result.conditions:
+        rows = [row for row in entry.curve if getattr(row, part) is not None]
+        tokens = [row.tokens for row in rows]
+        look, label = looks[entry.condition], common.display(entry.condition)
+        estimates = [getattr(row, part) for row in rows]
         if rows:
-            curve(axes, tokens, [row[part] for row in rows], label=label, **look)
-        if entry["worth"] is not None:
+            curve(axes, tokens, estimates, label=label, **look)
+        if entry.worth is not None:
             sense = "start" if part == "nll" else "start_above_intact"
-            end = entry["worth"][sense]["value"]
+            end = getattr(entry.worth, sense).value
             axes.hlines(
-                rows[0][part]["value"], 0, tokens[-1] if end is None else end,
+                estimates[0].value, 0, tokens[-1] if end is None else end,
                 color=look["color"], ls=":", lw=0.9,
             )  # fmt: skip
     # Of the intact model, whose loss above itself is none; all curves have the same evaluations.
-    tokens = [row["tokens"] for row in measurement["conditions"][0]["curve"]]
+    tokens = [row.tokens for row in result.conditions[0].curve]
     # As the measurement interpolates: linear up to the first evaluation.
     axes.set_xscale("symlog", linthresh=tokens[1])
     ticks = [0, *common.logarithmic_ticks(tokens[1], tokens[-1], 4)]

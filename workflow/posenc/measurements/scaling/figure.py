@@ -8,10 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import NullLocator
 
+from posenc.artifacts.runs import of_kind
 from posenc.drawing import common
 from posenc.drawing.command import command
 from posenc.drawing.evaluated import curve
 from posenc.drawing.section import Figure, Style
+from posenc.measurements.scaling.result import ByDimension, Scores
 
 KINDS = {"raw": ("q·k", "o"), "scaled": ("q·k / √d$_k$", "s")}
 """Label and marker of the two kinds of scores."""
@@ -37,18 +39,19 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     Means over queries with intervals, of raw and scaled scores; dashed their medians, dotted
     the laws d_k and 1 of the variance, and what a uniform pattern has.
     """
-    measured = common.measured(canvas, measurements, "no measurement")
-    if not measured:
+    runs = common.measured(canvas, of_kind(measurements, "scaling", ByDimension), "no measurement")
+    if not runs:
         return
-    measurement = measured[0]
+    result = runs[0].result
+    places = [entry.d_k for entry in result.dimensions]
     axes = {
         name: canvas.add_subplot(1, len(PANELS), place + 1) for place, name in enumerate(PANELS)
     }
     for name, panel in axes.items():
         panel.set_title(PANELS[name])
-        _curves(panel, measurement, name, style)
-        _dimensions(panel, [entry["d_k"] for entry in measurement["dimensions"]])
-    _laws(axes["variance"], [entry["d_k"] for entry in measurement["dimensions"]])
+        _curves(panel, result, name, style)
+        _dimensions(panel, places)
+    _laws(axes["variance"], places)
     axes["largest"].set_ylim(0, 1.03)
     for name in ("variance", "frobenius"):
         _logarithmic(axes[name])
@@ -59,19 +62,19 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     common.legend_above(canvas, axes.values(), columns=4)
 
 
-def _curves(axes: Axes, measurement: dict, name: str, style: Style) -> None:
-    places = [entry["d_k"] for entry in measurement["dimensions"]]
+def _curves(axes: Axes, result: ByDimension, name: str, style: Style) -> None:
+    places = [entry.d_k for entry in result.dimensions]
     for (kind, (label, marker)), colour in zip(KINDS.items(), style.palette, strict=False):
-        results = [entry[kind] for entry in measurement["dimensions"]]
+        scores: list[Scores] = [getattr(entry, kind) for entry in result.dimensions]
         curve(
-            axes, places, [entry[name] for entry in results], color=colour, marker=marker, ms=3.2,
-            label=label,
+            axes, places, [getattr(entry, name) for entry in scores], color=colour, marker=marker,
+            ms=3.2, label=label,
         )  # fmt: skip
-        if name in results[0]["median"]:
-            middle = [entry["median"][name] for entry in results]
+        if hasattr(scores[0].median, name):
+            middle = [getattr(entry.median, name) for entry in scores]
             curve(axes, places, middle, color=colour, ls="--", lw=0.9)
-    if name in measurement["uniform"]:
-        axes.axhline(measurement["uniform"][name], color="k", ls=":", lw=0.9)
+    if hasattr(result.uniform, name):
+        axes.axhline(getattr(result.uniform, name), color="k", ls=":", lw=0.9)
 
 
 def _laws(axes: Axes, places: list[int]) -> None:

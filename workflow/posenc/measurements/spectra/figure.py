@@ -9,9 +9,11 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator, NullLocator
 
+from posenc.artifacts.runs import Run, of_kind
 from posenc.drawing import common
 from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
+from posenc.measurements.spectra.result import PowerSpectra, Signal
 
 COLUMNS = {
     ("hidden_states", "relative_power"): "hidden states X",
@@ -41,29 +43,28 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     the strip on the left: its power in units of the power that varies. A second axis shows
     the period in tokens.
     """
-    runs = shown(measurements)
-    if not any(run["status"] == "measured" for run in runs):
-        reasons = [run["reason"] for run in runs] or ["the study has no spectra"]
-        common.not_run(canvas.add_subplot(), reasons, 60)
+    runs = shown(of_kind(measurements, "spectra", PowerSpectra))
+    results = [run.result for run in common.measured(canvas, runs, "the study has no spectra")]
+    if not results:
         return
-    norms = _norms(runs)
+    norms = _norms(results)
     grid = canvas.add_gridspec(len(runs), len(COLUMNS))
     images: dict[str, object] = {}
     panels: dict[str, list[Axes]] = {"relative_power": [], "locked": []}
-    measured = [row for row, run in enumerate(runs) if run["status"] == "measured"]
+    measured = [row for row, run in enumerate(runs) if run.measured is not None]
     first, last = measured[0], measured[-1]
     for row, run in enumerate(runs):
-        if run["status"] != "measured":
+        if run.measured is None:
             axes = canvas.add_subplot(grid[row, :])
-            common.not_run(axes, [f"{_name(run)}: {run['reason']}"], 90)
+            common.not_run(axes, [f"{_name(run)}: {run.reason}"], 90)
             continue
         for column, (quantity, key) in enumerate(COLUMNS):
             axes = canvas.add_subplot(grid[row, column])
-            images[key] = _draw_map(axes, run, quantity, key, norms[key])
+            images[key] = _draw_map(axes, run.result, quantity, key, norms[key])
             panels[key].append(axes)
             if row == first:
                 axes.set_title(COLUMNS[quantity, key], pad=3)
-                _add_periods(axes, run)
+                _add_periods(axes, run.result)
             axes.tick_params(labelbottom=row == last)
             # Hidden states have a layer more than queries and keys, which share their axis.
             axes.tick_params(left=column < 2, labelleft=column < 2)
@@ -93,49 +94,41 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
         bar.set_ticks(ticks, labels=[f"{tick:g}" for tick in ticks])
 
 
-def shown(measurements: list[dict]) -> list[dict]:
+def shown(runs: list[Run[PowerSpectra]]) -> list[Run[PowerSpectra]]:
     """The first conditions of the first data set, model after model."""
-    spectra = [
-        measurement for measurement in measurements if measurement["measurement"] == "spectra"
-    ]
-    datasets = common.unique(common.run_of(measurement)[1] for measurement in spectra)
-    models = common.unique(common.run_of(measurement)[0] for measurement in spectra)
     first_runs = []
-    for model in models:
-        runs = [
-            measurement
-            for measurement in spectra
-            if common.run_of(measurement)[:2] == (model, datasets[0])
-        ]
-        first_runs += runs[:CONDITIONS]
+    for model in common.unique(run.model for run in runs):
+        of_model = [run for run in runs if (run.model, run.dataset) == (model, runs[0].dataset)]
+        first_runs += of_model[:CONDITIONS]
     return first_runs
 
 
-def _name(run: dict) -> str:
-    model, _, condition = common.run_of(run)
-    return f"{common.display(model)}, {common.display(condition)}"
+def _name(run: Run[PowerSpectra]) -> str:
+    return f"{common.display(run.model)}, {common.display(run.condition)}"
 
 
-def _norms(runs: list[dict]) -> dict[str, Normalize]:
+def _norms(results: list[PowerSpectra]) -> dict[str, Normalize]:
     """One colour scale for all spectra, which holds all frequencies but 0."""
     values = [
         value
-        for run in runs
-        if run["status"] == "measured"
-        for quantity in run["quantities"].values()
-        for row in quantity["relative_power"]
+        for result in results
+        for _, signal in result.quantities
+        for row in signal.relative_power
         for value in row
     ]
     positive = [value for value in values if value > 0]
     return {"relative_power": LogNorm(min(positive), max(positive)), "locked": Normalize(0, 1)}
 
 
-def _draw_map(axes: Axes, run: dict, quantity: str, key: str, norm: Normalize) -> QuadMesh:
-    spectrum, frequencies = run["quantities"][quantity], np.array(run["frequencies"])
+def _draw_map(
+    axes: Axes, result: PowerSpectra, quantity: str, key: str, norm: Normalize
+) -> QuadMesh:
+    signal: Signal = getattr(result.quantities, quantity)
+    frequencies = np.array(result.frequencies)
     if key == "locked":
-        zero, others = [row[0] for row in spectrum[key]], [row[1:] for row in spectrum[key]]
+        zero, others = [row[0] for row in signal.locked], [row[1:] for row in signal.locked]
     else:
-        zero, others = spectrum["constant_to_varying"], spectrum[key]
+        zero, others = signal.constant_to_varying, signal.relative_power
     step = frequencies[1]
     edges = np.append(frequencies[1:] - step / 2, frequencies[-1] + step / 2)
     # A logarithmic axis has no place for 0: it stands apart, on the left.
@@ -157,9 +150,9 @@ def _draw_map(axes: Axes, run: dict, quantity: str, key: str, norm: Normalize) -
     return image
 
 
-def _add_periods(axes: Axes, run: dict) -> None:
+def _add_periods(axes: Axes, result: PowerSpectra) -> None:
     """A second axis, of the period."""
-    inside = [p for p in PERIODS if run["frequencies"][1] <= 1 / p <= run["frequencies"][-1]]
+    inside = [p for p in PERIODS if result.frequencies[1] <= 1 / p <= result.frequencies[-1]]
     top = axes.secondary_xaxis("top")
     top.set_xticks([1 / p for p in inside], labels=[str(p) for p in inside])
     top.xaxis.set_minor_locator(NullLocator())

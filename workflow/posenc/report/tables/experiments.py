@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from posenc.artifacts.numbers import Entry, NotRun, Number, estimate, percent
+from posenc.artifacts.numbers import Entry, NotRun, Number
+from posenc.artifacts.printing import Printed, number
+from posenc.artifacts.results import Interval
+from posenc.artifacts.runs import R, of_kind
+from posenc.experiments.downstream.result import Downstream, OrderSensitivity
 from posenc.experiments.memory_networks.quantities import network_name
+from posenc.experiments.memory_networks.result import Cell, MemoryNetworks
+from posenc.experiments.pretraining.result import Ablation
 from posenc.experiments.tokenizers.quantities import tokenizers
+from posenc.experiments.tokenizers.result import Comparison
+from posenc.measurements.scaling.result import ByDimension
 from posenc.report.records import Results
-from posenc.report.tables.cells import display, escape
+from posenc.report.tables.cells import display
 from posenc.report.tables.positions import Columns, Layout
 
 POSITIONS = {"intact": "with", "zero": "without"}
@@ -17,62 +22,60 @@ METHODS = {"frozen": "frozen", "fine_tuned": "fine-tuned"}
 KINDS = {"bpe": "BPE", "unigram": "Unigram", "character": "characters", "whitespace": "words"}
 
 
-def _measured(results: Results, kind: str) -> tuple[list[Mapping], list[tuple[str, str]]]:
-    """Measurements of a kind, and those that were not run with their reasons."""
-    runs = results.of(kind)
-    others = [(kind, run["reason"]) for run in runs if run["status"] != "measured"]
-    return [run for run in runs if run["status"] == "measured"], others
+def _measured(
+    results: Results, kind: str, result: type[R]
+) -> tuple[list[R], list[tuple[str, str]]]:
+    """Results of a kind, and what was not run with its reasons."""
+    runs = of_kind(results.measurements, kind, result)
+    others = [(kind, run.reason) for run in runs if run.measured is None]
+    return [run.measured for run in runs if run.measured is not None], others
 
 
-def _absent(kind: str) -> list[tuple[str, str]]:
-    return [(kind, "no such measurement in this study")]
-
-
-def _mean(entry: Mapping[str, Any] | None) -> Entry:
-    return percent(entry)
+def _percent(share: Interval) -> Entry:
+    return number(share, Printed(percent=True))
 
 
 def downstream_table(results: Results) -> Layout:
     """Accuracy of classifiers by task, method and positions, over seeds."""
-    runs, others = _measured(results, "downstream")
-    rows = [(run, result) for run in runs for result in run["results"]]
+    runs = of_kind(results.measurements, "downstream", Downstream)
+    others = [("downstream", run.reason) for run in runs if run.measured is None]
+    if not runs:
+        others = [("downstream", "no such measurement in this study")]
+    rows = [(run.model, entry) for run in runs if run.measured for entry in run.measured.results]
+    entries = [entry for _, entry in rows]
     table = Columns()
-    table.words("Model", [display(run["run"]["model"]) for run, _ in rows])
-    table.words("Task", [display(result["task"]) for _, result in rows])
-    table.words("Encoder", [METHODS[result["method"]] for _, result in rows])
-    table.words("Positions", [POSITIONS[result["positions"]] for _, result in rows])
+    table.words("Model", [display(model) for model, _ in rows])
+    table.words("Task", [display(entry.task) for entry in entries])
+    table.words("Encoder", [METHODS[entry.method] for entry in entries])
+    table.words("Positions", [POSITIONS[entry.positions] for entry in entries])
     table.group("", 0)
     since = len(table.heads)
-    table.numbers("Accuracy", [_mean(result["accuracy"]) for _, result in rows], 1, True)
-    table.numbers("Shuffled", [_mean(result["accuracy_shuffled"]) for _, result in rows], 1)
+    table.numbers("Accuracy", [_percent(entry.accuracy) for entry in entries], 1, True)
+    table.numbers("Shuffled", [_percent(entry.accuracy_shuffled) for entry in entries], 1)
     table.group(r"\unit{\percent} of the test documents", since)
     since = len(table.heads)
-    sensitivity = [result["order_sensitivity"] for _, result in rows]
-    entries = [
-        estimate(entry) if entry["status"] == "measured" else NotRun(entry["reason"])
-        for entry in sensitivity
+    sensitivity = [
+        number(score) if isinstance(score, OrderSensitivity) else NotRun(score.reason)
+        for score in (entry.order_sensitivity for entry in entries)
     ]
-    table.numbers("Sensitivity", entries, 2, True)
+    table.numbers("Sensitivity", sensitivity, 2, True)
     table.group("To the order of words", since)
-    return table.made(others if runs or others else _absent("downstream"))
+    return table.made(others)
 
 
 def tokenizers_table(results: Results) -> Layout:
     """Vocabulary, fertility and bits a byte of each tokenizer."""
-    runs, others = _measured(results, "tokenizers")
-    rows = [tokenizer for run in runs for tokenizer in run["tokenizers"]]
-    numbers = {place: entry for run in runs for place, entry in tokenizers(run).items()}
+    compared, others = _measured(results, "tokenizers", Comparison)
+    rows = [tokenizer for result in compared for tokenizer in result.tokenizers]
+    numbers = {place: entry for result in compared for place, entry in tokenizers(result).items()}
 
     def entries(key: str) -> list[Entry]:
-        return [
-            numbers[tokenizer["dataset"], f"{tokenizer['normalization']}.{tokenizer['kind']}.{key}"]
-            for tokenizer in rows
-        ]
+        return [numbers[row.dataset, f"{row.normalization}.{row.kind}.{key}"] for row in rows]
 
     table = Columns()
-    table.words("Data set", [display(tokenizer["dataset"]) for tokenizer in rows])
-    table.words("Form", [tokenizer["normalization"] for tokenizer in rows])
-    table.words("Tokenizer", [KINDS[tokenizer["kind"]] for tokenizer in rows])
+    table.words("Data set", [display(row.dataset) for row in rows])
+    table.words("Form", [row.normalization for row in rows])
+    table.words("Tokenizer", [KINDS[row.kind] for row in rows])
     table.numbers("Vocabulary", entries("vocabulary"))
     table.numbers("Tokens a byte", entries("tokens_per_byte"), 3)
     table.numbers("Unknown bytes", entries("unknown"), 3)
@@ -88,54 +91,52 @@ def tokenizers_table(results: Results) -> Layout:
 
 def pretraining_table(results: Results) -> Layout:
     """Accuracy of each cell of GPT-1's ablation, over seeds."""
-    runs, others = _measured(results, "pretraining")
-    rows = [cell for run in runs for cell in run["cells"]]
+    ablations, others = _measured(results, "pretraining", Ablation)
+    cells = [cell for ablation in ablations for cell in ablation.cells]
     table = Columns()
     table.words(
-        "Network",
-        [escape({"lstm": "LSTM"}.get(cell["architecture"], "Transformer")) for cell in rows],
+        "Network", ["LSTM" if cell.architecture == "lstm" else "Transformer" for cell in cells]
     )
-    table.words("Pre-trained", ["yes" if cell["pretrained"] else "no" for cell in rows])
-    table.words("Auxiliary loss", ["yes" if cell["auxiliary"] else "no" for cell in rows])
-    table.numbers(
-        r"Accuracy (\unit{\percent})", [_mean(cell["accuracy"]) for cell in rows], 1, True
-    )
+    table.words("Pre-trained", ["yes" if cell.pretrained else "no" for cell in cells])
+    table.words("Auxiliary loss", ["yes" if cell.auxiliary else "no" for cell in cells])
+    accuracies = [_percent(cell.accuracy) for cell in cells]
+    table.numbers(r"Accuracy (\unit{\percent})", accuracies, 1, True)
     table.group("", 0)
     return table.made(others)
 
 
 def memory_networks_table(results: Results) -> Layout:
     """Test errors of each network on each task, over seeds."""
-    runs, others = _measured(results, "memory_networks")
-    tasks = [entry["task"] for run in runs for entry in run["tasks"]]
-    by_name: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for run in runs:
-        for cell in run["cells"]:
-            name = network_name(cell["network"], cell["hops"], cell["positions"])
-            by_name.setdefault(name, {})[cell["task"]] = cell
+    trained, others = _measured(results, "memory_networks", MemoryNetworks)
+    tasks = [entry.task for result in trained for entry in result.tasks]
+    by_name: dict[str, dict[str, Cell]] = {}
+    for result in trained:
+        for cell in result.cells:
+            name = network_name(cell.network, cell.hops, cell.positions)
+            by_name.setdefault(name, {})[cell.task] = cell
     table = Columns()
-    networks: Sequence[Mapping] = [next(iter(cells.values())) for cells in by_name.values()]
-    table.words("Network", [display(network["network"]) for network in networks])
-    table.words("Hops", [str(network["hops"]) if network["hops"] else "--" for network in networks])
+    networks = [next(iter(cells.values())) for cells in by_name.values()]
+    table.words("Network", [display(network.network) for network in networks])
+    table.words("Hops", [str(network.hops) if network.hops else "--" for network in networks])
     seen = {True: "yes", False: "no", None: "--"}
-    table.words("Word order", [seen[network["positions"]] for network in networks])
+    table.words("Word order", [seen[network.positions] for network in networks])
     table.group("", 0)
     since = len(table.heads)
     for task in tasks:
-        entries = [
-            _mean(cells[task]["error"]) if task in cells else None for cells in by_name.values()
+        errors = [
+            _percent(cells[task].error) if task in cells else None for cells in by_name.values()
         ]
-        table.numbers(display(task), entries, 1, True)
+        table.numbers(display(task), errors, 1, True)
     table.group(r"Error, \unit{\percent}", since)
     return table.made(others)
 
 
 def scaling_table(results: Results) -> Layout:
     """Scores, largest probability and Jacobian by d_k, raw and scaled."""
-    runs, others = _measured(results, "scaling")
-    rows = [dimension for run in runs for dimension in run["dimensions"]]
+    scaled, others = _measured(results, "scaling", ByDimension)
+    rows = [dimension for result in scaled for dimension in result.dimensions]
     table = Columns()
-    table.numbers("$d_k$", [Number(dimension["d_k"]) for dimension in rows])
+    table.numbers("$d_k$", [Number(dimension.d_k) for dimension in rows])
     table.group("", 0)
     for title, kind in (("Raw", "raw"), ("Scaled", "scaled")):
         since = len(table.heads)
@@ -144,7 +145,8 @@ def scaling_table(results: Results) -> Layout:
             ("Largest", "largest", 3),
             ("Jacobian", "frobenius", 4),
         ):
-            table.numbers(head, [estimate(dimension[kind][key]) for dimension in rows], decimals)
+            values = [number(getattr(getattr(row, kind), key)) for row in rows]
+            table.numbers(head, values, decimals)
         table.group(title, since)
     return table.made(others)
 

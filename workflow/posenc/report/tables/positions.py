@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from posenc.artifacts.numbers import Entry, Number, estimate
+from posenc.artifacts.numbers import Entry, Number
+from posenc.artifacts.printing import number
+from posenc.artifacts.runs import of_kind
 from posenc.measurements.lags.quantities import compared
+from posenc.measurements.readback.result import PairsReadBack
 from posenc.report import quantities as keys
 from posenc.report.readers import numbers_of
 from posenc.report.records import Results
@@ -76,7 +79,7 @@ class Columns:
         self.groups.append((title, len(self.heads) - since))
 
     def made(self, others: Sequence[tuple[str, str]] = ()) -> Layout:
-        """The whole table; each of ``others`` is a name and why it was not run."""
+        """The whole table; each of ``others`` is a name and why it was not run, said once."""
         rows = [list(row) for row in zip(*self._cells, strict=True)]
         edges: list[Group] = []
         start = 1
@@ -86,7 +89,7 @@ class Columns:
         return {
             "template": TEMPLATE, "formats": self.formats, "heads": self.heads, "groups": edges,
             "rows": rows,
-            "others": [[display(name), escape(reason)] for name, reason in others],
+            "others": [[display(name), escape(reason)] for name, reason in dict.fromkeys(others)],
         }  # fmt: skip
 
     def _add(self, form: str, head: str, cells: list[str]) -> None:
@@ -95,11 +98,11 @@ class Columns:
         self._cells.append(cells)
 
 
-def _split(runs: Sequence[Mapping], name: str) -> tuple[list[Mapping], list[tuple[str, str]]]:
-    """Runs that were measured, and the others with their reasons, each once."""
+def _split(runs: Sequence[Mapping]) -> tuple[list[Mapping], list[tuple[str, str]]]:
+    """Runs that were measured, and the others with their reasons."""
     measured = [run for run in runs if run["status"] == "measured"]
-    others = [(run["run"][name], run["reason"]) for run in runs if run["status"] != "measured"]
-    return measured, list(dict.fromkeys(others))
+    others = [(run["run"]["model"], run["reason"]) for run in runs if run["status"] != "measured"]
+    return measured, others
 
 
 def _parts(results: Results, kind: str) -> list[tuple[str, str]]:
@@ -132,9 +135,9 @@ def positions_table(results: Results) -> Layout:
             table.numbers(head, [values.get(f"{key}{suffix}") for values in facts], 2)
         table.group(title, since)
     since = len(table.heads)
-    for number in ("4", "12"):
-        table.numbers(number, [values.get(f"first_{number}") for values in facts], 1)
-        table.numbers("Random", [values.get(f"first_{number}_control") for values in facts], 1)
+    for count in ("4", "12"):
+        table.numbers(count, [values.get(f"first_{count}") for values in facts], 1)
+        table.numbers("Random", [values.get(f"first_{count}_control") for values in facts], 1)
     table.group(r"Variance in first, \unit{\percent}", since)
     since = len(table.heads)
     table.numbers("Table", [values.get("toeplitz") for values in facts], 2)
@@ -186,24 +189,25 @@ def waves_table(results: Results) -> Layout:
 
 def readback_table(results: Results) -> Layout:
     """Share of (token, position) pairs that are read back from noisy sums, by noise."""
-    runs, others = _split(results.of("readback"), "model")
+    runs = of_kind(results.measurements, "readback", PairsReadBack)
+    others = [(run.model, run.reason) for run in runs if run.measured is None]
     others += _parts(results, "readback")
-    rows = [(run, level) for run in runs for level in range(len(run["before"]))]
+    measured = [(run.model, run.measured) for run in runs if run.measured is not None]
+    before = [level for _, result in measured for level in result.before]
+    after = [level for _, result in measured for level in result.after]
     table = Columns()
-    table.words("Model", [display(run["run"]["model"]) for run, _ in rows])
-    table.numbers("Noise", [Number(run["before"][level]["noise"]) for run, level in rows], 1)
+    table.words("Model", [display(model) for model, result in measured for _ in result.before])
+    table.numbers("Noise", [Number(level.noise) for level in before], 1)
     table.group("", 0)
-    for title, place in (("Sum", "before"), ("Sum after layer normalisation", "after")):
+    for title, levels in (("Sum", before), ("Sum after layer normalisation", after)):
         since = len(table.heads)
-        levels = [run[place][level] for run, level in rows]
-        table.numbers("Both", [estimate(entry["joint"]["both"]) for entry in levels], 3, True)
-        for head, what in (("Token", "token"), ("Position", "position")):
-            table.numbers(head, [estimate(entry["joint"][what]) for entry in levels], 3)
+        table.numbers("Both", [number(level.joint.both) for level in levels], 3, True)
+        table.numbers("Token", [number(level.joint.token) for level in levels], 3)
+        table.numbers("Position", [number(level.joint.position) for level in levels], 3)
         table.group(title, since)
     since = len(table.heads)
-    for head, what in (("Token", "token"), ("Position", "position")):
-        entries = [estimate(run["before"][level]["alone"][what]) for run, level in rows]
-        table.numbers(head, entries, 3)
+    table.numbers("Token", [number(level.alone.token) for level in before], 3)
+    table.numbers("Position", [number(level.alone.position) for level in before], 3)
     table.group("Each by itself", since)
     return table.made(others)
 
@@ -247,7 +251,7 @@ def position_heads_table(results: Results) -> Layout:
 
 def probes_table(results: Results) -> Layout:
     """Errors of the probes of position by run, and of decoders trained with each scheme."""
-    runs, others = _split([*results.of("probes"), *results.of("scheme_probes")], "model")
+    runs, others = _split([*results.of("probes"), *results.of("scheme_probes")])
     others += _parts(results, "probes")
     facts = [numbers_of(run) for run in runs]
     table = Columns()
@@ -287,7 +291,7 @@ def heads_table(results: Results) -> Layout:
         for measurement in results.of("heads")
         if measurement["run"]["condition"] == keys.INTACT
     ]
-    runs, others = _split(intact, "model")
+    runs, others = _split(intact)
     others += _parts(results, "heads")
     facts = [numbers_of(run) for run in runs]
     joined = next(iter(results.of("lags")), {"status": "not run", "reason": ""})

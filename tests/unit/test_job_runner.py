@@ -51,6 +51,13 @@ def main(
         Path("started").touch()
         while not Path("go").exists():
             time.sleep(0.02)
+    if job.get("parts"):
+        part = output.with_name("part.txt")
+        with open("parts", "a") as file:
+            file.write("kept " if part.exists() else "made ")
+        write_text(part, "part")
+    while job.get("waits_then"):
+        time.sleep(0.02)
     if job.get("fails"):
         raise SystemExit(job["fails"])
     if job.get("refuses"):
@@ -375,6 +382,40 @@ def test_a_result_that_was_kept_is_put_back_and_not_computed_again(project):
     assert code == 0 and "extra: kept, what it would be made of is the same" in said
     assert project.runs() == 1
     assert {path: (project.root / path).read_bytes() for path in contents} == contents
+
+
+@pytest.mark.parametrize("cut", ["fails", "is killed"])
+def test_what_a_job_had_finished_comes_back_where_dvc_has_emptied_its_folder(project, cut):
+    part = project.root / OUTPUT.with_name("part.txt")
+    more = ("--outputs", OUTPUT, RECEIPT, OUTPUT.with_name("part.txt"))
+    if cut == "fails":
+        project.configure(parts=True, fails=3)
+        assert project.run(1, *more)[0] == 3
+    else:
+        project.configure(parts=True, waits_then=True)
+        job = project.start(1, *more)
+        parts = project.root / kept.PARTS
+        wait_for(lambda: any(parts.rglob(part.name)) or job.poll() is not None)
+        job.kill()
+        job.communicate(timeout=PATIENCE)
+    assert part.read_text() == "part"
+    shutil.rmtree(part.parent)
+    project.configure(parts=True)
+    assert project.run(1, *more)[0] == 0
+    assert (project.root / "parts").read_text() == "made kept "
+    shutil.rmtree(part.parent)
+    (project.root / SOURCE).write_text("other")
+    assert project.run(1, *more)[0] == 0
+    assert (project.root / "parts").read_text() == "made kept made ", "a finished job has no parts"
+
+
+def test_of_what_a_job_had_finished_only_its_outputs_come_back(project):
+    project.configure(parts=True, fails=3)
+    assert project.run()[0] == 3
+    shutil.rmtree((project.root / OUTPUT).parent)
+    project.configure(parts=True)
+    assert project.run()[0] == 0
+    assert (project.root / "parts").read_text() == "made made "
 
 
 @pytest.mark.parametrize("what", ["source", "parameters", "kept bytes"])

@@ -106,6 +106,23 @@ def test_a_killed_training_goes_on_from_its_checkpoint(core):
     assert artifacts(core) == before
 
 
+@pytest.mark.slow
+def test_under_dvc_a_killed_measurement_goes_on_with_the_runs_that_it_had_finished(core):
+    """DVC empties the folder of the stage before it runs it again."""
+    with edited(core, "measurements.similarity.seed", 5):
+        run = start(core, "dvc", "repro")
+        parts = core.folder / "data/kept/parts"
+        wait_for(lambda: any(parts.rglob("similarity/*/*/*.json")) or run.poll() is not None)
+        os.killpg(run.pid, signal.SIGKILL)
+        run.wait()
+        assert any(parts.rglob("similarity/*/*/*.json")), "some run was finished, not all"
+        core.run("dvc", "repro")
+        said = "".join(path.read_text() for path in core.folder.glob("logs/similarity/*.log"))
+        assert "is current and is kept" in said
+    core.run("dvc", "repro")
+    assert core.planned() == {}
+
+
 def test_unfinished_files_and_folders_are_removed(core):
     """They would count as outputs of DVC's stages: those are folders."""
     before = artifacts(core)

@@ -73,6 +73,17 @@ def _flush_to_disk(path: Path) -> None:
 
 
 UNFINISHED = ".unfinished"
+_TOLD: list[Callable[[Path], None]] = []
+
+
+@contextlib.contextmanager
+def told(tell: Callable[[Path], None]) -> Iterator[None]:
+    """Within the block, tell of each file that :func:`atomic_file` has put into place."""
+    _TOLD.append(tell)
+    try:
+        yield
+    finally:
+        _TOLD.remove(tell)
 
 
 @contextlib.contextmanager
@@ -101,6 +112,8 @@ def atomic_file(path: str | os.PathLike, mode: int | None = None) -> Iterator[Pa
         temporary.chmod(0o666 & ~umask if mode is None else mode)
         _flush_to_disk(temporary)
         temporary.replace(target)
+        for tell in _TOLD:
+            tell(target)
     except Exception as error:
         for number in (errno.ENOSPC, errno.EDQUOT):
             # Libraries in Rust raise errors of their own.

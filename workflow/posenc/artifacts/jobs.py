@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import runpy
@@ -72,12 +73,13 @@ def _run(options: Options, command: Sequence[str], plan: Mapping[str, Any]) -> N
         print(f"{rule}: kept, what it would be made of is the same", file=sys.stderr)
         return
     sys.argv = list(command)
-    try:
-        runpy.run_module(command[0], run_name="__main__", alter_sys=True)
-    except SystemExit as end:
-        if end.code:
-            raise
-    _refuse_moved(rule, before, marks, contents)
+    with kept.parts(place, options["outputs"]) if place else contextlib.nullcontext():
+        try:
+            runpy.run_module(command[0], run_name="__main__", alter_sys=True)
+        except SystemExit as end:
+            if end.code:
+                raise
+        _refuse_moved(rule, before, marks, contents)
     if place is None:
         return
     paths = [path for path in options["outputs"] if Path(path) != place]

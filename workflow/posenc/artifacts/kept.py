@@ -9,16 +9,18 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 from posenc.artifacts import receipts
 from posenc.artifacts.contents import Contents
-from posenc.artifacts.files import UNFINISHED
+from posenc.artifacts.files import UNFINISHED, told
 from posenc.artifacts.receipts import STANDS_FOR_FOLDER, Receipt
 
 PLACE = Path("data/kept")
 OBJECTS = PLACE / "objects"
+PARTS = PLACE / "parts"
 
 
 def _object(sha256: str) -> Path:
@@ -55,6 +57,40 @@ def keep(path: Path, receipt: Receipt) -> None:
         held = PLACE / path
         if not held.exists() or not os.path.samefile(held, path):
             _link(path, held)
+
+
+@contextlib.contextmanager
+def parts(path: Path, outputs: Collection[str]) -> Iterator[None]:
+    """Keep what a job finishes while it is at work, and first bring back what the last one did.
+
+    A job that was killed goes on from the runs and masks that it had finished, also where DVC has
+    emptied their folder since. The step judges by itself whether they are current.
+
+    Parameters
+    ----------
+    path
+        The receipt's.
+    outputs
+        Files that the job makes.
+    """
+    folder = PARTS / quote(os.fspath(path), safe="")
+
+    def belongs(name: Path) -> bool:
+        whole = any(_stands(output) and Path(output).parent == name.parent for output in outputs)
+        return whole or os.fspath(name) in outputs
+
+    def keep_part(name: Path) -> None:
+        with contextlib.suppress(OSError):
+            if belongs(name):
+                _link(name, folder / name)
+
+    for held in folder.rglob("*"):
+        name = held.relative_to(folder)
+        if held.is_file() and belongs(name):  # in place of the last whole result, which is older
+            _link(held, name)
+    with told(keep_part):
+        yield
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def keep_all(contents: Contents, study: str) -> None:
@@ -169,6 +205,10 @@ def prune(of_study: Path, wanted: Iterable[Path]) -> None:
         Receipts of its jobs.
     """
     wanted = set(wanted)
+    for folder in PARTS.glob("*"):
+        path = Path(unquote(folder.name))
+        if path.is_relative_to(of_study) and path not in wanted:
+            shutil.rmtree(folder)
     named = set()
     for path, receipt in every():
         if path.is_relative_to(of_study) and path not in wanted:

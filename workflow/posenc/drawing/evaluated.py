@@ -10,15 +10,8 @@ from matplotlib.lines import Line2D
 
 from posenc.artifacts.results import Estimated
 from posenc.artifacts.runs import Run
-from posenc.conditions.groups import GROUPS
 from posenc.drawing import common
 from posenc.drawing.section import Style
-
-
-def group_colours(style: Style) -> dict[str, str]:
-    """A colour for each group of conditions, by its heading."""
-    names = GROUPS.values()
-    return {name: style.palette[index % len(style.palette)] for index, name in enumerate(names)}
 
 
 def label_rows(axes: Axes, names: Sequence[tuple[str, bool]]) -> None:

@@ -11,7 +11,7 @@ from posenc.artifacts.runs import Run, by_dataset
 from posenc.drawing import common, evaluated
 from posenc.drawing.command import command
 from posenc.drawing.section import Figure, Style
-from posenc.figures.conditions import decoders, rows
+from posenc.figures.conditions import decoders, group_colours, rows
 from posenc.measurements.conditions.result import EvaluatedConditions
 
 WITHOUT = "zero"
@@ -53,7 +53,7 @@ def _draw_panel(
     names: list[tuple[str, bool]],
     style: Style,
 ) -> None:
-    colours, colour = evaluated.group_colours(style), ""
+    colours, colour = group_colours(style), ""
     axes.axvline(0, color=common.GREY, lw=0.7)
     changes = [_changes(run.result) for run in runs]
     without = changes[0].get(WITHOUT)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from posenc.artifacts.runs import Run, of_kind
 from posenc.conditions.groups import GROUPS, grouped
 from posenc.conditions.positions import TABLE
+from posenc.drawing.section import Style
 from posenc.measurements.conditions.result import EvaluatedConditions, Evaluation
 
 NO_HEAD = "no language-model head"
@@ -46,6 +47,12 @@ def rows(runs: Sequence[Run[EvaluatedConditions]], *groups: str) -> list[tuple[s
     for group, names in grouped(specs, *groups).items():
         row_names += [(GROUPS[group], True), *((name, False) for name in names)]
     return row_names
+
+
+def group_colours(style: Style) -> dict[str, str]:
+    """A colour for each group of conditions, by its heading."""
+    names = GROUPS.values()
+    return {name: style.palette[index % len(style.palette)] for index, name in enumerate(names)}
 
 
 def has_shares(run: Run[EvaluatedConditions]) -> bool:

@@ -77,7 +77,7 @@ def _draw_panel(
 ) -> None:
     for level in LEVELS:
         axes.axvline(level, color=common.GREY, lw=0.7, ls="--" if level == 0.9 else "-")
-    colours, colour = evaluated.group_colours(style), ""
+    colours, colour = conditions.group_colours(style), ""
     for row, (name, is_heading) in enumerate(names):
         if is_heading:
             colour = colours[name]

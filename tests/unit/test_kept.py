@@ -11,7 +11,7 @@ import pytest
 
 from posenc.artifacts import kept, receipts
 from posenc.artifacts.contents import Contents
-from posenc.artifacts.files import sha256_file, write_sealed
+from posenc.artifacts.files import replace_directory, sha256_file, write_sealed
 from posenc.artifacts.receipts import Receipt
 from posenc.conditions import learned
 from posenc.conditions.learned import LearnedMask
@@ -128,6 +128,60 @@ def test_a_list_of_masks_comes_back_with_its_masks():
         (folder / lost).unlink()
         assert "brought back 1" in restored()
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == contents
+
+
+def interrupted(outputs: list[str], *steps) -> None:
+    """A job that does some steps and is killed."""
+    with pytest.raises(KeyboardInterrupt), kept.parts(place("masks"), outputs):
+        for step in steps:
+            step()
+        raise KeyboardInterrupt
+
+
+def test_masks_that_were_learned_come_back_beside_those_of_the_last_result():
+    folder = OWN / "masks/decoder"
+    mask = LearnedMask(constant=np.float32([1]))
+    outputs = [str(folder / "masks.json"), str(place("masks"))]
+    interrupted(
+        outputs,
+        lambda: learned.write(folder / "fitted.safetensors", mask, {}),
+        lambda: write_sealed(OWN / "elsewhere.json", {}),
+    )
+    learnt = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert learnt.keys() == {"fitted.json", "fitted.safetensors"}
+    shutil.rmtree(folder)  # as DVC does, and then the last whole result comes back
+    (OWN / "elsewhere.json").unlink()
+    learned.write(folder / "other.safetensors", mask, {})
+    (folder / "fitted.json").write_text("of the last result")
+    with kept.parts(place("masks"), outputs):
+        there = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert there.items() > learnt.items()
+    assert there.keys() - learnt.keys() == {"other.json", "other.safetensors"}
+    assert not (OWN / "elsewhere.json").exists(), "it is no output of the job"
+    assert not any(kept.PARTS.iterdir()), "a job that has ended has none"
+
+
+def test_a_store_that_was_finished_comes_back_as_it_was():
+    folder, partial = OWN / "activations/decoder/text/intact", OWN / "captures/x"
+    partial.mkdir(parents=True)
+    for name in ("shard-0", "index.parquet"):
+        (partial / name).write_text(f"new {name}")
+    interrupted([str(folder / "index.parquet")], lambda: replace_directory(partial, folder))
+    for name in ("shard-0", "shard-1", "index.parquet"):
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).write_text(f"old {name}")
+    with kept.parts(place("masks"), [str(folder / "index.parquet")]):
+        there = {path.name: path.read_text() for path in folder.iterdir()}
+    assert there == {"shard-0": "new shard-0", "index.parquet": "new index.parquet"}
+
+
+def test_parts_of_jobs_that_the_study_no_longer_has_are_forgotten():
+    write = [lambda: write_sealed(OWN / "x.json", {})]
+    interrupted([str(OWN / "x.json")], *write)
+    kept.prune(OWN, [place("masks")])
+    assert len(list(kept.PARTS.iterdir())) == 1
+    kept.prune(OWN, [place("first")])
+    assert not list(kept.PARTS.iterdir())
 
 
 def test_only_the_last_result_of_a_job_is_kept():

@@ -78,7 +78,7 @@ _TOLD: list[Callable[[Path], None]] = []
 
 @contextlib.contextmanager
 def told(tell: Callable[[Path], None]) -> Iterator[None]:
-    """Within the block, tell of each file that :func:`atomic_file` has put into place."""
+    """Within the block, tell of each file that is finished and in its place."""
     _TOLD.append(tell)
     try:
         yield
@@ -338,3 +338,6 @@ def replace_directory(temporary: str | os.PathLike, target: str | os.PathLike) -
         shutil.rmtree(retired)
     else:
         temporary.rename(target)
+    for tell in _TOLD:
+        for file in sorted(target.iterdir()):
+            tell(file)

@@ -76,18 +76,22 @@ def parts(path: Path, outputs: Collection[str]) -> Iterator[None]:
     folder = PARTS / quote(os.fspath(path), safe="")
 
     def belongs(name: Path) -> bool:
-        whole = any(_stands(output) and Path(output).parent == name.parent for output in outputs)
-        return whole or os.fspath(name) in outputs
+        return os.fspath(name) in outputs or any(
+            os.fspath(name.parent / whole) in outputs for whole in STANDS_FOR_FOLDER
+        )
 
     def keep_part(name: Path) -> None:
         with contextlib.suppress(OSError):
             if belongs(name):
                 _link(name, folder / name)
 
-    for held in folder.rglob("*"):
-        name = held.relative_to(folder)
-        if held.is_file() and belongs(name):  # in place of the last whole result, which is older
-            _link(held, name)
+    held = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+    # What stands for a folder comes last: it is not there without the others.
+    back = sorted(filter(belongs, held), key=lambda name: name.name in STANDS_FOR_FOLDER)
+    with contextlib.suppress(OSError):
+        _clear(back)
+        for name in back:  # in place of the last whole result, which is older
+            _link(folder / name, name)
     with told(keep_part):
         yield
     shutil.rmtree(folder, ignore_errors=True)
@@ -119,12 +123,7 @@ def restore(path: Path, receipt: Receipt, contents: Contents) -> bool:
         if contents.digest(_object(sha256)) != sha256:
             return False
     try:
-        for folder in {Path(name).parent for name in receipt.outputs if _stands(name)}:
-            wanted = {Path(name) for name in receipt.outputs}
-            for other in folder.iterdir() if folder.is_dir() else ():
-                if other not in wanted and not other.name.startswith("."):
-                    is_folder = other.is_dir() and not other.is_symlink()
-                    shutil.rmtree(other) if is_folder else other.unlink()
+        _clear([Path(name) for name in receipt.outputs])
         for name, sha256 in receipt.outputs.items():
             if contents.digest(name) != sha256:
                 _link(_object(sha256), Path(name))
@@ -134,8 +133,13 @@ def restore(path: Path, receipt: Receipt, contents: Contents) -> bool:
     return True
 
 
-def _stands(name: str) -> bool:
-    return Path(name).name in STANDS_FOR_FOLDER
+def _clear(wanted: Collection[Path]) -> None:
+    """Remove other files from folders that one of the wanted files stands for."""
+    for folder in {name.parent for name in wanted if name.name in STANDS_FOR_FOLDER}:
+        for other in folder.iterdir() if folder.is_dir() else ():
+            if other not in wanted and not other.name.startswith("."):
+                is_folder = other.is_dir() and not other.is_symlink()
+                shutil.rmtree(other) if is_folder else other.unlink()
 
 
 def every(study: str = "*") -> list[tuple[Path, Receipt]]:

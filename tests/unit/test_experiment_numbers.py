@@ -15,7 +15,6 @@ from posenc.artifacts.printing import Printed, number
 from posenc.artifacts.results import Interval
 from posenc.experiments.downstream import quantities as downstream_quantities
 from posenc.experiments.memory_networks import quantities as memory_networks_quantities
-from posenc.experiments.superposition import quantities as superposition_quantities
 from posenc.experiments.tokenizers import quantities as tokenizers_quantities
 from posenc.experiments.tokenizers.result import Comparison
 from posenc.measurements.embedding_sums import quantities as embedding_sums_quantities
@@ -257,19 +256,6 @@ def test_seeds_are_counted(kind):
 
 
 def test_a_table_without_what_the_text_speaks_of_has_the_last_of_what_there_is():
-    measurement = distinct(made_up.superposition())
-    for mixtures in (
-        measurement["differences"],
-        *(entry["mixtures"] for entry in measurement["classifiers"]),
-    ):
-        for place, mixture in enumerate(mixtures):
-            mixture["weight"] = 0.1 + place / 100
-    quantities = superposition_quantities.QUANTITIES.read(measurement)
-    assert quantities["difference.outputs"] == expected(
-        measurement["differences"][-1]["outputs"], PERCENT
-    )
-    both = measurement["classifiers"][0]["mixtures"][-1]["inputs"]["both"]
-    assert quantities[f"{measurement['classifiers'][0]['name']}.both"] == expected(both, PERCENT)
     measurement = distinct(made_up.scaling())
     measurement["dimensions"] = measurement["dimensions"][:1]
     quantities = scaling_quantities.QUANTITIES.read(measurement)
@@ -285,6 +271,28 @@ def test_percent_is_of_a_share_with_or_without_an_interval():
     assert number(None, percent) == NotRun("no seed")
     assert number(0.25, percent) == Number(25.0)
     assert number(Interval(value=0.25, low=0.125, high=0.5), percent) == Number(25.0, 12.5, 50.0)
+
+
+@pytest.mark.parametrize("kind", ["superposition", "mixed_images", "embedding_sums"])
+def test_numbers_at_equal_weights_are_of_no_other_weight(kind):
+    """A study may mix at other weights alone."""
+    made = {**MEASURED, "embedding_sums": lambda: made_up.embedding_sums("m", True)}[kind]()
+    before = QUANTITIES[kind].read(made)
+    after = QUANTITIES[kind].read(without_half(made))
+    assert after.keys() == before.keys()
+    changed = {key: entry for key, entry in after.items() if entry != before[key]}
+    assert len(changed) >= 5
+    assert all("at equal weights" in entry.reason for entry in changed.values()), changed
+
+
+def without_half(value):
+    """A measurement of the same in which nothing is mixed at equal weights."""
+    if isinstance(value, dict):
+        return {key: without_half(part) for key, part in value.items()}
+    if not isinstance(value, list):
+        return value
+    is_half = [isinstance(part, dict) and part.get("weight") == 0.5 for part in value]
+    return [without_half(p) for p, half in zip(value, is_half, strict=True) if not half]
 
 
 def test_what_networks_are_called():

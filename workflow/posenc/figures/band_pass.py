@@ -37,7 +37,8 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
         for run in of_kind(measurements, "spectra", PowerSpectra)
         if run.condition == common.INTACT
     }
-    shown, reasons = dict[tuple[str, str], BandPass](), dict[str, str]()
+    shown: dict[tuple[str, str], BandPass] = {}
+    reasons: dict[str, str] = {}
     for panel, run in panels.items():
         if run.measured is None:
             reasons[", ".join(panel)] = run.reason

@@ -6,7 +6,7 @@ f(w a + (1 - w) b) = w f(a) + (1 - w) f(b) exactly.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -261,6 +261,6 @@ def proportion(hits: NDArray[np.bool_], confidence: float) -> Estimate:
     return Estimate(k / n, low, high)
 
 
-def at_half(entries: Sequence[W]) -> W:
-    """The entry of equal weights; the last where there is none."""
-    return next((entry for entry in entries if entry.weight == HALF), entries[-1])
+def at_half(entries: Iterable[W]) -> W | None:
+    """The entry of equal weights, if there is one."""
+    return next((entry for entry in entries if entry.weight == HALF), None)

@@ -11,8 +11,9 @@ from posenc.metrics.superposition import at_half
 if TYPE_CHECKING:
     from posenc.experiments.superposition.result import Superposition
 
-SHARE = Printed(percent=True)
-GAP = Printed(rounding=FLOAT64)
+NO_HALF = "no two images are mixed at equal weights"
+SHARE = Printed(percent=True, absent=NO_HALF)
+GAP = Printed(rounding=FLOAT64, absent=NO_HALF)
 
 
 def superposition(result: Superposition) -> Facts:
@@ -24,15 +25,17 @@ def superposition(result: Superposition) -> Facts:
         "affine_gap": number(result.affine_gap, GAP),
     }
     for classifier in result.classifiers:
-        name, mixture = classifier.name, at_half(classifier.mixtures)
+        name, half = classifier.name, at_half(classifier.mixtures)
         facts[f"{name}.accuracy"] = number(classifier.accuracy, SHARE)
-        facts[f"{name}.both"] = number(mixture.inputs.both, SHARE)
-        facts[f"{name}.outputs"] = number(mixture.outputs.both, SHARE)
-        facts[f"{name}.gap"] = number(list(mixture.gap.values())[-1], GAP)
+        facts[f"{name}.both"] = number(half.inputs.both if half else None, SHARE)
+        facts[f"{name}.outputs"] = number(half.outputs.both if half else None, SHARE)
+        facts[f"{name}.gap"] = number(list(half.gap.values())[-1] if half else None, GAP)
         facts[f"{name}.numbers"] = Number(classifier.numbers)
-    difference = at_half(result.differences)
-    facts["difference.logistic_regression"] = number(difference.logistic_regression, SHARE)
-    facts["difference.outputs"] = number(difference.outputs, SHARE)
+    lower = at_half(result.differences)
+    facts["difference.logistic_regression"] = number(
+        lower.logistic_regression if lower else None, SHARE
+    )
+    facts["difference.outputs"] = number(lower.outputs if lower else None, SHARE)
     return facts
 
 

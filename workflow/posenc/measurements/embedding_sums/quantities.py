@@ -9,25 +9,28 @@ from posenc.artifacts.printing import Fields, Printed, number, quantities
 from posenc.metrics.superposition import at_half
 
 if TYPE_CHECKING:
-    from posenc.measurements.embedding_sums.result import Recall, Recalls, Width
+    from posenc.measurements.embedding_sums.result import Mixture, Recalls, Width
 
 
 DERIVED = ("both", "both_centred", "gaussian", "inner_product", "needed")
+NO_HALF = Printed(absent="no two token embeddings are mixed at equal weights")
 PRINTED: Fields = {"pairs": Printed(), "rows": Printed()}
 
 
 def at_half_in_own_width(result: Recalls) -> Facts:
     """How often both token embeddings of a sum are found, at the table's own width."""
 
-    def cosine(table: list[Width]) -> Recall:
-        return at_half(table[-1].weights).cosine
+    def half(table: list[Width]) -> Mixture | None:
+        return at_half(table[-1].weights)
 
+    model, centred, gaussian = map(half, (result.model, result.centred, result.gaussian))
+    needed = at_half(result.needed_dimensions)
     return {
-        "both": number(cosine(result.model).both),
-        "both_centred": number(cosine(result.centred).both),
-        "gaussian": number(cosine(result.gaussian).both),
-        "inner_product": number(at_half(result.model[-1].weights).inner_product.both),
-        "needed": number(at_half(result.needed_dimensions).dimensions),
+        "both": number(model.cosine.both if model else None, NO_HALF),
+        "both_centred": number(centred.cosine.both if centred else None, NO_HALF),
+        "gaussian": number(gaussian.cosine.both if gaussian else None, NO_HALF),
+        "inner_product": number(model.inner_product.both if model else None, NO_HALF),
+        "needed": number(needed.dimensions if needed else None, NO_HALF),
     }
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 SHARES = ("both", "either", "outputs", "lost", "others", "absent", "beyond_absent")
 PERCENT = Printed(percent=True)
+OF_HALF = Printed(percent=True, absent="no two photographs are mixed at equal weights")
 
 
 def mixed_images(result: MixedPhotographs) -> Facts:
@@ -27,11 +28,13 @@ def mixed_images(result: MixedPhotographs) -> Facts:
         "published": number(result.published.both, PERCENT),
     }
     half = at_half(result.mixtures)
-    for faded in half.faded:
-        facts[f"faded.{faded.top}"] = number(faded.share, PERCENT)
-    for found in half.found:
+    any_weight = half or result.mixtures[0]
+    for faded in any_weight.faded:
+        facts[f"faded.{faded.top}"] = number(faded.share if half else None, OF_HALF)
+    for found in any_weight.found:
         for name in SHARES:
-            facts[f"{found.among}.{found.top}.{name}"] = number(getattr(found, name), PERCENT)
+            share = getattr(found, name) if half else None
+            facts[f"{found.among}.{found.top}.{name}"] = number(share, OF_HALF)
     for stage in result.stages:
         place = stage.stage.replace(" ", "_")
         facts[f"{place}.difference"] = number(stage.difference, PERCENT)

@@ -409,6 +409,17 @@ def test_what_a_job_had_finished_comes_back_where_dvc_has_emptied_its_folder(pro
     assert (project.root / "parts").read_text() == "made kept made ", "a finished job has no parts"
 
 
+def test_what_a_job_had_finished_is_forgotten_once_its_last_result_is_the_right_one(project):
+    assert project.run()[0] == 0
+    project.configure(parts=True, fails=3)
+    more = ("--outputs", OUTPUT, RECEIPT, OUTPUT.with_name("part.txt"))
+    assert project.run(1, *more)[0] == 3
+    assert any((project.root / kept.PARTS).iterdir())
+    project.configure()
+    assert "kept" in project.run()[1]
+    assert not any((project.root / kept.PARTS).iterdir())
+
+
 def test_of_what_a_job_had_finished_only_its_outputs_come_back(project):
     project.configure(parts=True, fails=3)
     assert project.run()[0] == 3

@@ -70,6 +70,7 @@ def _run(options: Options, command: Sequence[str], plan: Mapping[str, Any]) -> N
         and "POSENC_AGAIN" not in os.environ
         and _is_kept(place, said, before, options["outputs"], contents)
     ):
+        kept.forget_parts(place)
         print(f"{rule}: kept, what it would be made of is the same", file=sys.stderr)
         return
     sys.argv = list(command)

@@ -73,7 +73,7 @@ def parts(path: Path, outputs: Collection[str]) -> Iterator[None]:
     outputs
         Files that the job makes.
     """
-    folder = PARTS / quote(os.fspath(path), safe="")
+    folder = _parts_of(path)
 
     def belongs(name: Path) -> bool:
         return os.fspath(name) in outputs or any(
@@ -94,7 +94,16 @@ def parts(path: Path, outputs: Collection[str]) -> Iterator[None]:
             _link(folder / name, name)
     with told(keep_part):
         yield
-    shutil.rmtree(folder, ignore_errors=True)
+    forget_parts(path)
+
+
+def forget_parts(path: Path) -> None:
+    """Of a job whose result is whole, by the path of its receipt."""
+    shutil.rmtree(_parts_of(path), ignore_errors=True)
+
+
+def _parts_of(path: Path) -> Path:
+    return PARTS / quote(os.fspath(path), safe="")
 
 
 def keep_all(contents: Contents, study: str) -> None:

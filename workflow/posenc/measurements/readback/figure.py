@@ -36,7 +36,7 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     of random subspaces.
     """
     runs = of_kind(measurements, "readback", PairsReadBack)
-    measured = common.measured(canvas, runs, "")
+    measured = common.measured(canvas, runs, "no sums were read back")
     if not measured:
         return
     columns = len(runs) + 1

@@ -176,8 +176,7 @@ def test_a_store_that_was_finished_comes_back_as_it_was():
 
 
 def test_parts_of_jobs_that_the_study_no_longer_has_are_forgotten():
-    write = [lambda: write_sealed(OWN / "x.json", {})]
-    interrupted([str(OWN / "x.json")], *write)
+    interrupted([str(OWN / "x.json")], lambda: write_sealed(OWN / "x.json", {}))
     kept.prune(OWN, [place("masks")])
     assert len(list(kept.PARTS.iterdir())) == 1
     kept.prune(OWN, [place("first")])

@@ -61,7 +61,7 @@ def keep(path: Path, receipt: Receipt) -> None:
 
 @contextlib.contextmanager
 def parts(path: Path, outputs: Collection[str]) -> Iterator[None]:
-    """Keep what a job finishes while it is at work, and first bring back what the last one did.
+    """Keep each file that a job finishes, beginning with those of a run that was interrupted.
 
     A job that was killed goes on from the runs and masks that it had finished, also where DVC has
     emptied their folder since. The step judges by itself whether they are current.

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from operator import itemgetter
-from typing import TypedDict, TypeVar
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
 from posenc.artifacts.numbers import Number
-from posenc.artifacts.results import Interval, Result
-from posenc.artifacts.runs import Run, of_kind
+from posenc.artifacts.results import Interval
+from posenc.artifacts.runs import R, Run, of_kind
 from posenc.conditions.positions import ROTATION
 from posenc.measurements.conditions.result import EvaluatedConditions, Evaluation, SweepPoint
 from posenc.measurements.heads.result import Attention
@@ -26,8 +26,6 @@ from posenc.report.page_numbers import inline
 from posenc.report.page_tables import embedded_json
 from posenc.report.records import Results
 from posenc.report.words import label
-
-R = TypeVar("R", bound=Result)
 
 WINDOW = 10
 """Offsets that are shown on either side, of a model whose masses by offset are not measured."""
@@ -134,12 +132,25 @@ class Model(TypedDict):
     datasets: list[DataSetHeads]
 
 
+class Measurements(NamedTuple):
+    """Measured runs of all models: what heads look at, parts of their scores, and losses."""
+
+    masses: list[Run[Attention]]
+    parts: list[Run[Decomposition]]
+    conditions: list[Run[EvaluatedConditions]]
+
+
 def heads(results: Results) -> str | None:
     """All that the part needs, as JSON that can stand in HTML; None without measured scores."""
     sentences = measured(results, "sample_scores", Sentence)
     if not sentences:
         return None
-    models = [of_model(sentence, results) for sentence in sentences]
+    measurements = Measurements(
+        measured(results, "heads", Attention),
+        measured(results, "score_parts", Decomposition),
+        measured(results, "conditions", EvaluatedConditions),
+    )
+    models = [of_model(sentence, measurements, results) for sentence in sentences]
     return embedded_json({"models": models, "clearest": clearest(sentences)})
 
 
@@ -178,18 +189,17 @@ def clearest(sentences: Iterable[Run[Sentence]]) -> ClearestHead:
     return max(candidates, key=itemgetter("share"))
 
 
-def of_model(run: Run[Sentence], results: Results) -> Model:
+def of_model(run: Run[Sentence], measurements: Measurements, results: Results) -> Model:
     """A model: its sentence's scores, and what is measured of its heads on each data set."""
     model, sentence = run.model, run.result
     datasets: list[DataSetHeads] = []
     for dataset in results.study["study"]["datasets"]:
 
-        def of(kind: str, result: type[R], dataset: str = dataset) -> list[Run[R]]:
-            runs = measured(results, kind, result)
+        def own(runs: list[Run[R]], dataset: str = dataset) -> list[Run[R]]:
             return [run for run in runs if (run.model, run.dataset) == (model, dataset)]
 
-        masses, parts = of("heads", Attention), of("score_parts", Decomposition)
-        conditions = [run.result for run in of("conditions", EvaluatedConditions)]
+        masses, parts = own(measurements.masses), own(measurements.parts)
+        conditions = [run.result for run in own(measurements.conditions)]
         is_rotary = results.study["models"][model]["positions"] == ROTATION
         closed = [
             closed_form(evaluated, parts[0].result, sentence.tokens)

@@ -35,9 +35,8 @@ def draw(canvas: Canvas, measurements: list[dict], figure: Figure, style: Style)
     from P itself, and from attention and MLPs. What lies beyond an axis is not shown.
     """
     runs = of_kind(measurements, "layer_norm", Path)
-    measured = [run for run in runs if run.measured is not None]
+    measured = common.measured(canvas, runs, "no layer normalisation was measured")
     if not measured:
-        common.not_run(canvas.add_subplot(), [run.reason for run in runs], 60)
         return
     models = common.unique(run.model for run in runs)
     colours = dict(zip(models, style.palette, strict=False))

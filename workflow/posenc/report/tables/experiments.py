@@ -5,7 +5,7 @@ from __future__ import annotations
 from posenc.artifacts.numbers import Entry, NotRun, Number
 from posenc.artifacts.printing import Printed, number
 from posenc.artifacts.results import Interval
-from posenc.artifacts.runs import R, of_kind
+from posenc.artifacts.runs import R, Run, of_kind
 from posenc.experiments.downstream.result import Downstream, OrderSensitivity
 from posenc.experiments.memory_networks.quantities import network_name
 from posenc.experiments.memory_networks.result import Cell, MemoryNetworks
@@ -24,11 +24,11 @@ KINDS = {"bpe": "BPE", "unigram": "Unigram", "character": "characters", "whitesp
 
 def _measured(
     results: Results, kind: str, result: type[R]
-) -> tuple[list[R], list[tuple[str, str]]]:
-    """Results of a kind, and what was not run with its reasons."""
+) -> tuple[list[Run[R]], list[tuple[str, str]]]:
+    """Measured runs of a kind, and what was not run with its reasons."""
     runs = of_kind(results.measurements, kind, result)
     others = [(kind, run.reason) for run in runs if run.measured is None]
-    return [run.measured for run in runs if run.measured is not None], others
+    return [run for run in runs if run.measured is not None], others
 
 
 def _percent(share: Interval) -> Entry:
@@ -37,11 +37,10 @@ def _percent(share: Interval) -> Entry:
 
 def downstream_table(results: Results) -> Layout:
     """Accuracy of classifiers by task, method and positions, over seeds."""
-    runs = of_kind(results.measurements, "downstream", Downstream)
-    others = [("downstream", run.reason) for run in runs if run.measured is None]
-    if not runs:
+    runs, others = _measured(results, "downstream", Downstream)
+    if not (runs or others):
         others = [("downstream", "no such measurement in this study")]
-    rows = [(run.model, entry) for run in runs if run.measured for entry in run.measured.results]
+    rows = [(run.model, entry) for run in runs for entry in run.result.results]
     entries = [entry for _, entry in rows]
     table = Columns()
     table.words("Model", [display(model) for model, _ in rows])
@@ -65,9 +64,9 @@ def downstream_table(results: Results) -> Layout:
 
 def tokenizers_table(results: Results) -> Layout:
     """Vocabulary, fertility and bits a byte of each tokenizer."""
-    compared, others = _measured(results, "tokenizers", Comparison)
-    rows = [tokenizer for result in compared for tokenizer in result.tokenizers]
-    numbers = {place: entry for result in compared for place, entry in tokenizers(result).items()}
+    runs, others = _measured(results, "tokenizers", Comparison)
+    rows = [tokenizer for run in runs for tokenizer in run.result.tokenizers]
+    numbers = {place: entry for run in runs for place, entry in tokenizers(run.result).items()}
 
     def entries(key: str) -> list[Entry]:
         return [numbers[row.dataset, f"{row.normalization}.{row.kind}.{key}"] for row in rows]
@@ -91,8 +90,8 @@ def tokenizers_table(results: Results) -> Layout:
 
 def pretraining_table(results: Results) -> Layout:
     """Accuracy of each cell of GPT-1's ablation, over seeds."""
-    ablations, others = _measured(results, "pretraining", Ablation)
-    cells = [cell for ablation in ablations for cell in ablation.cells]
+    runs, others = _measured(results, "pretraining", Ablation)
+    cells = [cell for run in runs for cell in run.result.cells]
     table = Columns()
     table.words(
         "Network", ["LSTM" if cell.architecture == "lstm" else "Transformer" for cell in cells]
@@ -107,11 +106,11 @@ def pretraining_table(results: Results) -> Layout:
 
 def memory_networks_table(results: Results) -> Layout:
     """Test errors of each network on each task, over seeds."""
-    trained, others = _measured(results, "memory_networks", MemoryNetworks)
-    tasks = [entry.task for result in trained for entry in result.tasks]
+    runs, others = _measured(results, "memory_networks", MemoryNetworks)
+    tasks = [entry.task for run in runs for entry in run.result.tasks]
     by_name: dict[str, dict[str, Cell]] = {}
-    for result in trained:
-        for cell in result.cells:
+    for run in runs:
+        for cell in run.result.cells:
             name = network_name(cell.network, cell.hops, cell.positions)
             by_name.setdefault(name, {})[cell.task] = cell
     table = Columns()
@@ -133,8 +132,8 @@ def memory_networks_table(results: Results) -> Layout:
 
 def scaling_table(results: Results) -> Layout:
     """Scores, largest probability and Jacobian by d_k, raw and scaled."""
-    scaled, others = _measured(results, "scaling", ByDimension)
-    rows = [dimension for result in scaled for dimension in result.dimensions]
+    runs, others = _measured(results, "scaling", ByDimension)
+    rows = [dimension for run in runs for dimension in run.result.dimensions]
     table = Columns()
     table.numbers("$d_k$", [Number(dimension.d_k) for dimension in rows])
     table.group("", 0)

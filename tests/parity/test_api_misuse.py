@@ -49,6 +49,23 @@ def hook_head(network: nn.Module) -> None:
     network.lm_head.register_forward_hook(lambda module, given, logits: logits * 2)
 
 
+def forward_of_head(network: nn.Module) -> None:
+    own = network.lm_head.forward
+    network.lm_head.forward = lambda states: own(states) * 2
+
+
+def hook_top(network: nn.Module) -> None:
+    def change(module, given, output):
+        output.logits = output.logits * 2
+        return output
+
+    network.register_forward_hook(change)
+
+
+def configure(network: nn.Module) -> None:
+    network.config.sliding_window = 3
+
+
 def reverse_layers(network: nn.Module) -> None:
     network.model.layers = network.model.layers[::-1]
 
@@ -70,7 +87,8 @@ def train_a_part(network: nn.Module) -> None:
 
 
 CHANGES = [
-    add_bias, exchange_head, hook_head, reverse_layers, leave_layers_out, exchange_rotation,
+    add_bias, exchange_head, hook_head, forward_of_head, hook_top, configure, reverse_layers,
+    leave_layers_out, exchange_rotation,
     round_weights, train_a_part,
 ]  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -68,7 +69,7 @@ def test_jobs_that_a_killed_front_end_left_are_ended_or_named(tmp_path, monkeypa
     with pytest.raises(BusyError, match="jobs of a run that was killed are still at work"):
         holder.hold(tmp_path, "snakemake")
     monkeypatch.setattr(holder, "PATIENCE", 10)
-    held = holder.hold(tmp_path, "snakemake", end_orphans=job.process.kill)
+    held = holder.hold(tmp_path, "snakemake", end_orphans=lambda _: job.process.kill())
     holder.release(held)
     job.process.join()
 
@@ -78,14 +79,21 @@ def test_jobs_work_beside_each_other_and_their_own_front_end(tmp_path):
         pass
 
 
-@pytest.mark.parametrize(("seconds_ago", "is_alive"), [(1, True), (1000, False)])
-def test_another_machine_is_known_by_its_heartbeat(tmp_path, seconds_ago, is_alive):
-    """Its lock is not seen where the file system keeps locks to each machine."""
-    path = tmp_path / holder.FRONT_END
+def say_elsewhere(root: Path, seconds_ago: float) -> Path:
+    """What a front end of another machine says of itself, and when it last gave a sign of life."""
+    path = root / holder.FRONT_END
     path.parent.mkdir()
     about = {"command": "snakemake", "host": "other", "boot": "another boot", "pid": 7}
     path.write_text(json.dumps(about))
     os.utime(path, (time.time() - seconds_ago,) * 2)
+    return path
+
+
+@pytest.mark.parametrize(("seconds_ago", "is_alive"), [(1, True), (1000, False), (-1000, False)])
+def test_another_machine_is_known_by_its_heartbeat(tmp_path, monkeypatch, seconds_ago, is_alive):
+    """Its lock is not seen where the file system keeps locks to each machine."""
+    monkeypatch.setattr(holder, "HEARTBEAT", 0.05)
+    say_elsewhere(tmp_path, seconds_ago)
     if not is_alive:
         holder.release(holder.hold(tmp_path, "posenc record"))
         return
@@ -93,11 +101,34 @@ def test_another_machine_is_known_by_its_heartbeat(tmp_path, seconds_ago, is_ali
         holder.hold(tmp_path, "posenc record")
 
 
+@pytest.mark.parametrize("seconds_ago", [1000, -1000])
+def test_a_heart_beats_by_whatever_clock(tmp_path, monkeypatch, seconds_ago):
+    monkeypatch.setattr(holder, "HEARTBEAT", 0.5)
+    path = say_elsewhere(tmp_path, seconds_ago)
+    beat = threading.Timer(0.3, os.utime, (path, (time.time() - seconds_ago + 1,) * 2))
+    beat.start()
+    with pytest.raises(BusyError, match="on other"):
+        holder.hold(tmp_path, "posenc record")
+    beat.join()
+
+
 def test_a_heart_beats(tmp_path, monkeypatch):
     monkeypatch.setattr(holder, "HEARTBEAT", 0.05)
     with holder.holding(tmp_path, "snakemake"):
         os.utime(tmp_path / holder.FRONT_END, (0, 0))
         wait_for(lambda: (tmp_path / holder.FRONT_END).stat().st_mtime > 1)
+
+
+def test_a_heart_that_was_released_touches_no_other_file(tmp_path, monkeypatch):
+    """The next file to be opened has the number of the one that was locked."""
+    monkeypatch.setattr(holder, "HEARTBEAT", 0.05)
+    held = holder.hold(tmp_path, "posenc record")
+    holder.release(held)
+    with open(tmp_path / "other", "w") as other:
+        assert other.fileno() == held.file
+        os.utime(tmp_path / "other", (0, 0))
+        time.sleep(0.2)
+        assert (tmp_path / "other").stat().st_mtime == 0
 
 
 def test_two_clones_that_share_data_are_one(tmp_path):

@@ -135,9 +135,9 @@ class Project:
     def configure(self, **job) -> None:
         (self.root / CONFIG).write_text(json.dumps(job))
 
-    def run_with(self, edit) -> tuple[int, str]:
+    def run_with(self, edit, **job_options) -> tuple[int, str]:
         """The same, with an edit while the step is at work."""
-        self.configure(waits=True)
+        self.configure(waits=True, **job_options)
         job = self.start()
         wait_for(lambda: (self.root / "started").exists() or job.poll() is not None)
         assert job.poll() is None
@@ -305,18 +305,46 @@ def written_under_the_same_date(project: Project) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
+def undone_under_the_same_date(project: Project) -> None:
+    written_under_the_same_date(project)
+    path = project.root / SOURCE
+    before = path.stat()
+    with path.open("r+") as file:
+        file.write("word x")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
 def removed(project: Project) -> None:
     (project.root / SOURCE).unlink()
 
 
 @pytest.mark.parametrize(
     "how",
-    [saved, saved_and_undone, replaced_by_an_older_file, written_under_the_same_date, removed],
+    [
+        saved,
+        saved_and_undone,
+        replaced_by_an_older_file,
+        written_under_the_same_date,
+        undone_under_the_same_date,
+        removed,
+    ],
     ids=lambda how: how.__name__,
 )
 def test_an_input_that_moves_while_the_job_runs_costs_the_result(project, how):
     result = project.run_with(lambda: how(project))
     project.refused(result, f"{SOURCE} was changed while extra was at work", "start again")
+
+
+def test_what_a_discarded_job_had_finished_goes_too(project):
+    """It says that it was made of what was there at the start, which may not be so."""
+    whole = project.root / "data/studies/mine/made/earlier.txt"
+    whole.parent.mkdir(parents=True)
+    whole.write_text("of an earlier job")
+    result = project.run_with(lambda: saved_and_undone(project), parts=True)
+    project.refused(result, f"{SOURCE} was changed while extra was at work")
+    assert (project.root / "parts").read_text() == "made "
+    assert [path.name for path in whole.parent.iterdir()] == [whole.name]
+    assert not list((project.root / kept.PARTS).rglob("*.txt"))
 
 
 def test_parameters_that_are_written_anew_while_the_job_runs_cost_the_result(project):

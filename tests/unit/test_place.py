@@ -49,3 +49,21 @@ def test_dvc_itself_waits_for_it(project):
 def test_without_dvc_there_is_nothing_to_hold(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert place.hold_dvc_lock() is None
+
+
+@pytest.mark.parametrize("name", ["dvc.yaml", "dvc.lock"])
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [("a: 1\n<<<<<<< HEAD\nb: 2\n=======\nb: 3\n>>>>>>> other\n", 3), ("a: 1\nb: [\n", 3),
+     ("a: 1\n\tb: 1\n", 2)],
+    ids=["the marks of a merge", "a bracket", "a tab"],
+)  # fmt: skip
+def test_a_file_that_dvc_cannot_read_is_named_with_its_line(project, name, text, line):
+    (project / ".git").mkdir()
+    (project / "dvc.yaml").write_text("stages: {}\n")
+    assert place.without_dvc(project) is None
+    (project / name).write_text(text)
+    assert place.without_dvc(project) == (
+        f"DVC cannot read {name} (line {line}): "
+        f"`git checkout {name}` brings the committed file back"
+    )

@@ -44,6 +44,6 @@ def test_a_paper_that_is_too_large_leaves_the_one_before(project):
 
 def test_what_is_not_current_is_not_published(monkeypatch):
     monkeypatch.chdir(PROJECT)
-    monkeypatch.setattr(cli.results, "_nothing_to_do", lambda: False)
+    monkeypatch.setattr(cli.results, "_is_current", lambda: False)
     done = CliRunner().invoke(cli.app, ["publish"])
     assert done.exit_code == 1 and "run `snakemake` first" in done.output

@@ -14,7 +14,7 @@ from posenc.artifacts.files import replace_text
 from posenc.frontends import recording
 from posenc.frontends.recording import LOCK, RecordError, record, unrecorded
 from posenc.study import plan
-from posenc.study.config_files import materialize
+from posenc.study.config_files import is_edited, materialize
 from posenc.study.new import write_study
 from posenc.study.params import ParamsError, load
 from posenc.study.phases import PHASES
@@ -72,6 +72,14 @@ def commit(*command: str) -> CompletedProcess:
     return CompletedProcess(command, 0, "", "")
 
 
+def is_current() -> bool:
+    """By what jobs would read, as the plan has it; what is made is not looked at here."""
+    try:
+        return not is_edited(now())
+    except ParamsError:
+        return False
+
+
 def entries() -> dict:
     return YAML(typ="safe").load(LOCK.read_text())["stages"]
 
@@ -91,7 +99,7 @@ def test_entries_of_other_studies_stay_and_those_of_no_study_are_dropped(project
     retired = ["figures@gone", "measure@mine", "superposition", "figure@spectra"]
     write_lock(*kept, *retired)
     before = entries()
-    assert record(now(), commit) == retired
+    assert record(now(), commit, is_current) == retired
     after = entries()
     assert set(after) == {*kept, *(f"{stage}@mine" for stage in STAGES)}
     assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
@@ -103,7 +111,7 @@ def test_entries_of_other_studies_stay_and_those_of_no_study_are_dropped(project
 def test_without_latex_the_documents_that_were_recorded_stay(project):
     write_lock("paper@mine")
     before = entries()["paper@mine"]
-    assert record(now(), commit, has_documents=False) == []
+    assert record(now(), commit, is_current, has_documents=False) == []
     assert entries()["paper@mine"] == before
     assert set(entries()) == {f"{stage}@mine" for stage in STAGES}
 
@@ -112,7 +120,7 @@ def test_a_stage_that_the_user_added_to_dvc_yaml_is_left_alone(project):
     text = Path("dvc.yaml").read_text()
     own = "stages:\n  mine:\n    cmd: make mine\n    outs: [never-made.txt]\n"
     Path("dvc.yaml").write_text(text.replace("stages:\n", own, 1))
-    assert record(now(), commit) == []
+    assert record(now(), commit, is_current) == []
     assert set(entries()) == {f"{stage}@mine" for stage in STAGES}
 
 
@@ -153,7 +161,7 @@ def test_what_is_saved_while_dvc_records_leaves_the_lock_file_as_it_was(project,
         return done
 
     with pytest.raises(RecordError, match="edited meanwhile: run `snakemake`, then record"):
-        record(params, commit_and_save)
+        record(params, commit_and_save, is_current)
     assert (LOCK.read_bytes() if LOCK.exists() else None) == before
 
 
@@ -166,8 +174,20 @@ def test_parameters_that_are_saved_half_written_leave_the_lock_file_as_it_was(pr
         return done
 
     with pytest.raises((RecordError, ParamsError)):
-        record(params, commit_and_save)
+        record(params, commit_and_save, is_current)
     assert LOCK.read_bytes() == before
+
+
+def test_what_is_not_current_is_not_recorded(project):
+    before, asked = write_lock("figures@default"), []
+
+    def commit_once(*command: str) -> CompletedProcess:
+        asked.append(command)
+        return commit(*command)
+
+    with pytest.raises(RecordError, match="not complete or not current: run `snakemake` first"):
+        record(now(), commit_once, lambda: False)
+    assert asked == [] and LOCK.read_bytes() == before
 
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["the first record", "a later one"])
@@ -179,14 +199,14 @@ def test_where_dvc_fails_the_lock_file_is_as_it_was(project, is_first):
         return CompletedProcess(command, 1, "", "ERROR: the disk is full\n")
 
     with pytest.raises(RecordError, match=r"^ERROR: the disk is full$"):
-        record(now(), fail)
+        record(now(), fail, is_current)
     assert (LOCK.read_bytes() if LOCK.exists() else None) == before
 
 
 def test_each_stage_is_recorded_and_what_is_not_is_said_phase_by_phase(project):
     said = "not recorded: {} of study 'mine'; `posenc record` records it"
     assert list(unrecorded("mine")) == [said.format(name) for name in sorted(PHASES)]
-    assert record(now(), commit) == []
+    assert record(now(), commit, is_current) == []
     assert set(entries()) == {f"{stage}@mine" for stage in STAGES}
     recorded = entries()["figures@mine"]
     assert recorded["cmd"] == "posenc stage figures"

@@ -98,9 +98,9 @@ def spawned(folder: Path) -> psutil.Process:
     return psutil.Process(int(pid))
 
 
-def end_orphans(folder: Path) -> list[str]:
+def end_orphans(folder: Path, is_alone: bool = True) -> list[str]:
     said: list[str] = []
-    recovery.end_orphans(folder / "project", said.append)
+    recovery.end_orphans(folder / "project", said.append, is_alone)
     return said
 
 
@@ -115,14 +115,15 @@ CALLS = {
     "as a module, with options": ("python", "-X", "utf8", "-B", "-m", "snakemake", "--cores", "2"),
     "by its path": ("python", "BIN/snakemake", "--cores", "2"),
     "by its path, unbuffered": ("python", "-u", "BIN/snakemake", "--cores", "2"),
+    "by its path, with options": ("python", "-X", "utf8", "-W", "ignore", "BIN/snakemake", "-c2"),
+    "by its code": ("python", "-c", "from snakemake import __main__", "--cores", "2"),
 }
 
 
-@pytest.mark.parametrize("call", CALLS)
-def test_a_job_of_a_snakemake_that_is_at_work_is_left_alone(folder, start, call):
-    start(*CALLS[call], name="snakemake", text=spawning(folder, JOB))
-    job = spawned(folder)
-    assert end_orphans(folder) == []
+def test_a_job_is_left_alone_while_a_front_end_is_at_work(folder, start):
+    """Whatever that is called: it holds the project."""
+    job = start(*JOB)
+    assert end_orphans(folder, is_alone=False) == []
     assert is_there(job)
 
 
@@ -139,14 +140,25 @@ def test_a_job_without_its_snakemake_is_ended_with_what_it_started(folder, start
 def test_a_snakemake_of_a_stage_whose_dvc_was_killed_is_ended_with_its_jobs(folder, start, call):
     run = start(*CALLS[call], name="snakemake", text=spawning(folder, JOB), DVC_STAGE="models")
     job = spawned(folder)
-    assert end_orphans(folder) == ["ended 2 processes that a killed run had left running"]
+    assert end_orphans(folder, is_alone=False) == [
+        "ended 2 processes that a killed run had left running"
+    ]
     assert not is_there(run) and not is_there(job)
 
 
-def test_a_snakemake_that_stands_alone_or_below_its_dvc_is_left_alone(folder, start):
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("python", "-m", "dvc", "repro"),
+        ("python", "-X", "utf8", "-W", "ignore", "BIN/dvc", "repro"),
+        ("python", "-c", "from dvc import __main__", "repro"),
+    ],
+    ids=["as a module", "by its path", "by its code"],
+)
+def test_a_snakemake_that_stands_alone_or_below_its_dvc_is_left_alone(folder, start, call):
     alone = start("snakemake", name="snakemake", DVC_STAGE="")
     below = [sys.executable, "-m", "snakemake", "--cores", "2"]
-    start("python", "-m", "dvc", "repro", name="dvc", text=spawning(folder, below), DVC_STAGE="x")
+    start(*call, name="dvc", text=spawning(folder, below), DVC_STAGE="x")
     child = spawned(folder)
     assert end_orphans(folder) == []
     assert is_there(alone) and is_there(child)
@@ -253,10 +265,11 @@ def test_the_list_of_a_dvc_that_is_at_work_is_left_alone(folder, start):
         (["exp", "show"], False),
     ],
 )
+@pytest.mark.parametrize("call", [("-m", "dvc"), ("-X", "utf8", "-W", "ignore", "BIN/dvc")])
 def test_snakemake_waits_for_a_dvc_that_reproduces_in_the_folder(
-    folder, start, arguments, is_refused
+    folder, start, call, arguments, is_refused
 ):
-    process = start("python", "-m", "dvc", *arguments, name="dvc")
+    process = start("python", *call, *arguments, name="dvc")
     if not is_refused:
         recovery.refuse_dvc(folder / "project")
         return

@@ -167,17 +167,36 @@ def test_a_text_that_is_saved_while_its_document_is_built_is_built_again(project
     assert project.planned() == {}
 
 
+RULES = "workflow/rules/measurements.smk"
+COMMAND = 'job("posenc.measurements.{rule}.measure {params.options}")'
+
+
+def edit_a_rule(project) -> None:
+    """Have a rule run another command, which says the same."""
+    path = project.folder / RULES
+    text = path.read_text()
+    edited = text.replace(COMMAND, COMMAND.replace("options}", "options} --"))
+    assert edited != text
+    path.write_text(edited)
+
+
 @pytest.mark.parametrize(
     "name",
-    quick("params.yaml", of=["paper/supplement.tex", "paper/published.yaml", "params.yaml"]),
-)
+    quick(
+        "params.yaml", MODULE,
+        of=["paper/supplement.tex", "paper/published.yaml", "params.yaml", MODULE, RULES],
+    ),
+)  # fmt: skip
 def test_nothing_is_recorded_while_what_it_is_made_of_is_saved(project, name):
     project.edit("figures.training_loss.height", 3.1)
     project.snakemake()
     lock = (project.folder / "dvc.lock").read_bytes()
     run = Run(project, "posenc", "record")
     wait_for(lambda: child_that_runs(run, "commit"))
-    project.append(name, "# a sentence\n" if name.endswith("yaml") else "% a sentence\n")
+    if name == RULES:
+        edit_a_rule(project)
+    else:
+        project.append(name, "% a sentence\n" if name.endswith("tex") else "# a sentence\n")
     if name == "params.yaml":
         project.edit(SEED, 3)
     assert run.end() != 0
@@ -319,15 +338,8 @@ def test_dvc_sees_the_version_of_a_package_by_itself(project):
 
 @pytest.mark.slow
 def test_a_rule_s_command_is_a_part_of_what_made_a_result(project, tmp_path):
-    rules = project.folder / "workflow/rules/measurements.smk"
-    text = rules.read_text()
-    assert text.count('"--output": True' if False else "--output") > 1
-    edited = text.replace(
-        'job("posenc.measurements.{rule}.measure {params.options}")',
-        'job("posenc.measurements.{rule}.measure {params.options} --")',
-    )
-    assert edited != text
-    rules.write_text(edited)
+    edit_a_rule(project)
+    assert "not current" in project.run("posenc", "verify", check=False).stdout
     measured = {"similarity": 1, "perplexity": 1, "heads": 1}
     assert measured.items() <= project.planned().items()
     assert "measurements@default" in project.run("dvc", "status").stdout
@@ -343,12 +355,39 @@ def test_a_rule_s_command_is_a_part_of_what_made_a_result(project, tmp_path):
     assert measured.items() <= clone.planned().items()
 
 
+@pytest.mark.slow
+def test_code_that_dvc_noted_too_late_costs_one_more_call_and_no_more(project):
+    """DVC hashes what its first stage has read only after the stage has ended."""
+    project.append(MODULE, "# saved while DVC noted\n")
+    project.run("dvc", "commit", "--force", "check@default")
+    shutil.rmtree(project.folder / ".dvc/cache")
+    shutil.rmtree(project.folder / "data/studies/default/measurements")
+    shutil.rmtree(project.folder / "data/kept")
+    result = project.run("dvc", "repro", check=False)
+    assert result.returncode != 0 and "start `dvc repro` again" in result.stdout
+    project.run("dvc", "repro")
+    assert project.planned() == {}
+
+
+def test_what_has_no_receipt_any_more_is_not_passed_over_by_verify(project):
+    study = project.folder / "data/studies/default"
+    (study / "receipts/page/page.json").unlink()
+    (study / "index.html").write_text("another page")
+    shutil.rmtree(project.folder / "data/kept")
+    result = project.run("posenc", "verify", check=False)
+    assert result.returncode != 0 and "1 jobs are not made, or not current" in result.stdout
+    shutil.rmtree(study)
+    result = project.run("posenc", "verify", check=False)
+    assert result.returncode != 0 and "not made, or not current" in result.stdout
+
+
 def test_an_order_to_believe_changes_nothing(project):
     """`dvc commit --force` and `snakemake --touch` write down what the user says, not what is."""
     project.edit(SEED, 1)
     project.run("dvc", "commit", "--force")
     assert project.planned()["similarity"] == 1
-    assert "not current" in project.run("posenc", "verify", check=False).stdout
+    for command in ("verify", "compare"):
+        assert "not current" in project.run("posenc", command, check=False).stdout
     assert project.run("posenc", "record", check=False).returncode != 0
     project.snakemake("--touch")
     assert project.planned()["similarity"] == 1
@@ -432,12 +471,18 @@ def test_what_is_not_recorded_is_said_before_it_is_not_pushed(project, tmp_path)
     assert "not recorded: figures of study 'default'; `posenc record` records it" in said
 
 
+WITH_OPTIONS = (sys.executable, "-X", "utf8", "-W", "ignore", "BIN/snakemake", *PYTHON_M[-4:])
+
+
 @pytest.mark.parametrize(
-    "elsewhere", quick(NAMESPACE, of=[(), NAMESPACE]), ids=["here", "another namespace"]
+    ("call", "elsewhere"),
+    [(PYTHON_M, NAMESPACE), (WITH_OPTIONS, ()), pytest.param(PYTHON_M, (), marks=pytest.mark.slow)],
+    ids=["another namespace", "with options", "here"],
 )
-def test_a_second_run_leaves_the_first_alone(project, made_with_seed_1, elsewhere):
+def test_a_second_run_leaves_the_first_alone(project, made_with_seed_1, call, elsewhere):
     project.edit(SEED, 1)
-    run = Run(project, *PYTHON_M, "--", T)
+    bin_folder = str(Path(sys.executable).parent)
+    run = Run(project, *(part.replace("BIN", bin_folder) for part in call), "--", T)
     with held(project, run, "posenc.measurements.similarity.measure"):
         result = project.run(*elsewhere, "snakemake", "--cores", "1", check=False)
         assert result.returncode != 0

@@ -88,7 +88,9 @@ if RUNS_JOBS and workflow.nodes is None:
 if RUNS_JOBS:
     try:
         HOLD = holder.hold(
-            Path.cwd(), holder.own_command(), lambda: recovery.end_orphans(Path.cwd(), say)
+            Path.cwd(),
+            holder.own_command(),
+            lambda is_alone: recovery.end_orphans(Path.cwd(), say, is_alone),
         )
         recovery.clean_up(Path.cwd(), say)
         if STANDS_ALONE:
@@ -133,6 +135,8 @@ if RUNS_JOBS:
                 config_files.materialize(PARAMS)
                 plan.make_folders(PARAMS)
             elif config_files.is_edited(PARAMS):
+                # DVC's first stage is due again then: its output is not what it noted.
+                config_files.materialize(PARAMS)
                 raise WorkflowError(
                     "params.yaml, the code or a text was edited after `posenc check --write`: "
                     "start `dvc repro` again"

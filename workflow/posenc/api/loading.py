@@ -19,6 +19,7 @@ from posenc.architectures.classes import window_of
 from posenc.architectures.discover import forget, of
 from posenc.architectures.needs import ArchitectureError
 from posenc.architectures.table import ALIKE
+from posenc.capture.parts import ConditionError
 from posenc.capture.verified import read, verified
 from posenc.models import section
 from posenc.models.files import CONFIG, TOKENIZER, ModelError, check_configuration, library_class
@@ -124,7 +125,11 @@ def _held(network: Any, tokenizer: Any) -> Model:
     if tokenizer is None:
         raise TypeError("a model in memory needs its tokenizer: posenc.load(model, tokenizer=...)")
     name = getattr(network.config, "_name_or_path", "") or type(network).__name__
-    if (on := active_of(network)) is not None:
+    try:
+        on = active_of(network)
+    except ConditionError as error:
+        raise ModelError(f"{name}: {error}") from None
+    if on is not None:
         raise ModelError(f"{name} is under {on.name}: leave that block first")
     kinds = {x.dtype for x in network.parameters() if x.is_floating_point()}
     if kinds != {torch.float32}:
@@ -218,7 +223,9 @@ def _checked(name: str, network: Any, tokenizer: Tokenizer, reading: Reading) ->
     """The model, after comparing it with the library."""
     architecture = _architecture(name, network)
     kind = "decoder" if architecture.has_losses else "encoder"
-    said = {"kind": kind, "position": architecture.position.kind}
+    # A table may have fewer rows than the configuration says, or none said.
+    most = min(reading.max_tokens, architecture.positions or reading.max_tokens)
+    said = {"kind": kind, "position": architecture.position.kind, "max_tokens": most}
     reading = reading.model_copy(update=said)
     try:
         verification = verified(network, read(network, tokenizer, reading.max_tokens))

@@ -27,28 +27,41 @@ class Structure(NamedTuple):
         All of them, in order.
     parameters
         Name and type of each.
-    hooks
-        On the language-model head, whose losses are computed in blocks from its weight.
+    outside
+        Hooks, and whether its ``forward`` is its own, of each module outside the body: losses are
+        computed without calling these.
+    configuration
+        By which attention, masks and positions are what they are.
     """
 
     modules: tuple[nn.Module, ...]
     parameters: tuple[tuple[str, torch.dtype], ...]
-    hooks: int
+    outside: tuple[tuple[int, bool], ...]
+    configuration: str
 
     @classmethod
     def of(cls, network: PreTrainedModel) -> Structure:
         """That of a network now."""
-        head = network.get_output_embeddings()
-        kinds = (head._forward_hooks, head._forward_pre_hooks) if head is not None else ()
+        modules, body = tuple(network.modules()), set(of(network).body.modules())
         return cls(
-            tuple(network.modules()),
+            modules,
             tuple((name, parameter.dtype) for name, parameter in network.named_parameters()),
-            sum(map(len, kinds)),
+            tuple(
+                # A condition checks each call of the network by a hook before it.
+                (
+                    len(m._forward_hooks) + (m is not network and len(m._forward_pre_hooks)),
+                    "forward" in m.__dict__,
+                )
+                for m in modules
+                if m not in body
+            ),
+            network.config.to_json_string(use_diff=False),
         )
 
     def change(self, network: PreTrainedModel) -> str | None:
         """What is other in a network, if anything."""
-        kinds = ("modules", "parameters", "hooks of the language-model head")
+        kinds = ("modules", "parameters", "hooks outside the part that gives hidden states",
+                 "settings of the configuration")  # fmt: skip
         both = zip(kinds, self, Structure.of(network), strict=True)
         return next((kind for kind, own, other in both if own != other), None)
 

@@ -62,7 +62,7 @@ class Run:
         int64 [tokens].
     nll
         float32 [tokens - 1]: negative log-likelihood of tokens 1, 2, ... given those before them,
-        in nats. None for an encoder, which has none.
+        in nats. None for an encoder, which has none, and where they are not the library's.
     """
 
     model: str
@@ -126,7 +126,8 @@ class Run:
         Raises
         ------
         ConditionError
-            If the model is an encoder, no token was predicted, or queries saw the future.
+            If the model is an encoder, its losses are not the library's, no token was predicted, or
+            queries saw the future.
         """
         if "perplexity" in self._absent:
             raise ConditionError(f"under {self.condition}: {self._absent['perplexity']}")
@@ -234,6 +235,7 @@ def run(
     }
     nll: Arrays = []
     tokens = sum(map(len, ids))
+    has_losses = model.is_decoder and model.architecture.lacks(Need.LOSS) is None
     bar = tqdm(total=tokens, unit="token", desc=model.name, delay=PROGRESS_AFTER)
     pause = on.paused() if active(model) else contextlib.nullcontext()
     with bar as progress, pause, torch.inference_mode():
@@ -249,7 +251,7 @@ def run(
                 arrays["patterns"] = _array(_patterns(on, document, recording))
             for name, array in arrays.items():
                 kept[name].append(array)
-            if model.is_decoder:
+            if has_losses:
                 nll += document_losses(model.network, states[-1], [document])
             progress.update(len(document))
     return Run(
@@ -257,7 +259,7 @@ def run(
         condition=on.name,
         tokens=[[model.tokenizer.id_to_token(token_id) or "" for token_id in row] for row in ids],
         ids=[np.array(document, np.int64) for document in ids],
-        nll=nll if model.is_decoder else None,
+        nll=nll if has_losses else None,
         _kept=kept,
         _absent=absent,
     )
@@ -304,7 +306,9 @@ def _absent(model: Model, on: Active, patterns: bool, activations: bool) -> dict
     if not activations:
         asked = "the run was asked to keep none (activations=False)"
         absent |= dict.fromkeys(("hidden_states", "queries", "keys"), asked)
-    if model.is_decoder and on.condition.mask and on.condition.mask.semantics in LEAKS:
+    if model.is_decoder and (lacking := model.architecture.lacks(Need.LOSS)):
+        absent["perplexity"] = f"no perplexity: {lacking}"
+    elif model.is_decoder and on.condition.mask and on.condition.mask.semantics in LEAKS:
         absent["perplexity"] = "queries see the future, so that losses give no perplexity"
     return absent
 

@@ -152,8 +152,21 @@ def active(model: Model) -> Active | None:
 
 
 def active_of(network: nn.Module) -> Active | None:
-    """The condition that a network is under, if any; several models can be of one network."""
-    return _active if _active is not None and _active.model.network is network else None
+    """The condition that a network is under, if any; several models can be of one network.
+
+    Raises
+    ------
+    ConditionError
+        If it shares modules with another network that is under one.
+    """
+    if _active is None or _active.model.network is network:
+        return _active
+    if set(network.modules()).isdisjoint(_active.model.network.modules()):
+        return None
+    raise ConditionError(
+        f"it shares modules with {_active.model.name}, which is under {_active.name}: leave that "
+        f"block first"
+    )
 
 
 @contextlib.contextmanager

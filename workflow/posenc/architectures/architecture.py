@@ -18,7 +18,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttenti
 from posenc.architectures import attention
 from posenc.architectures.classes import positions_of
 from posenc.architectures.needs import Need
-from posenc.architectures.position import NoPosition, Rotation, Table
+from posenc.architectures.position import NoPosition, Rotation, Table, replaced
 
 LINEAR, OWN = "linear", "own"
 """Heads: a product with the output embedding, or more than that."""
@@ -264,14 +264,8 @@ class Architecture:
         def forward(*_: Any, **__: Any) -> Any:
             return _Given(BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=last[None]))
 
-        own = self.body.forward
-        self.body.forward = forward
-        try:
+        with replaced(self.body, forward):
             return self.model(given, return_dict=True, use_cache=False).logits[0]
-        finally:
-            if self.body.__dict__.get("forward") is forward:
-                del self.body.forward
-            assert self.body.forward == own
 
     def output_weight(self) -> Tensor:
         """The output embedding, [vocabulary, d_model]."""

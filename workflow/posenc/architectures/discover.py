@@ -63,9 +63,24 @@ def forget(model: nn.Module) -> None:
 
 
 def sample_ids(model: nn.Module, tokens: int = TOKENS) -> list[int]:
-    """Tokens that are neither padding nor special."""
-    size = model.get_input_embeddings().weight.shape[0]
+    """Tokens that are neither padding nor special.
+
+    Raises
+    ------
+    ArchitectureError
+        If the model has no table of input embeddings.
+    """
     config = model.config
+    try:
+        weight = getattr(model.get_input_embeddings(), "weight", None)
+    except (AttributeError, NotImplementedError):
+        weight = None
+    if not isinstance(weight, Tensor) or weight.dim() != 2:
+        kind = getattr(config, "model_type", type(model).__name__)
+        raise ArchitectureError(
+            f"{kind}: it has no table with an input embedding for each token, as texts need"
+        )
+    size = len(weight)
     special: set[Any] = set()
     for name in ("pad", "bos", "eos", "sep", "cls"):
         token = getattr(config, f"{name}_token_id", None)
@@ -209,8 +224,10 @@ def _body(model: nn.Module, kind: str, ids: Tensor) -> tuple[nn.Module, str | No
     logits, embedding = getattr(output, "logits", None), model.get_output_embeddings()
     if body is model or logits is None or embedding is None:
         return body, None
-    weight = embedding.weight  # [vocabulary, d_model]
-    if weight.shape[1] == last.shape[-1]:
+    weight = getattr(embedding, "weight", None)  # [vocabulary, d_model]
+    # A bias may be zero now and be fitted later.
+    has_bias = getattr(embedding, "bias", None) is not None
+    if isinstance(weight, Tensor) and not has_bias and weight.shape[1] == last.shape[-1]:
         parts = [last @ rows.T.to(last.dtype) for rows in weight.split(2**13)]
         plain = torch.cat(parts, dim=-1)  # [1, tokens, vocabulary]
         if plain.shape == logits.shape and _is_close(plain, logits):

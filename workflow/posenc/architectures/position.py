@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,20 @@ def is_table(name: str, module: nn.Module) -> bool:
 def is_rotary(module: nn.Module) -> bool:
     """Whether a module gives the cosines and sines of a rotation."""
     return ROTARY in type(module).__name__
+
+
+@contextlib.contextmanager
+def replaced(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+    """A module computes something else during a block, without its hooks; then it is as before."""
+    held = ("forward", "_forward_hooks", "_forward_pre_hooks")
+    before = {name: module.__dict__[name] for name in held if name in module.__dict__}
+    module.forward = forward
+    module._forward_hooks, module._forward_pre_hooks = OrderedDict(), OrderedDict()
+    try:
+        yield
+    finally:
+        del module.forward
+        module.__dict__.update(before)
 
 
 @dataclass(frozen=True)
@@ -98,11 +113,8 @@ class Table:
         def forward(*_: Any, **__: Any) -> Tensor:
             return module.weight[rows.to(module.weight.device)][None]  # [1, tokens, d_model]
 
-        module.forward = forward
-        try:
+        with replaced(module, forward):
             yield
-        finally:
-            del module.forward
 
 
 @dataclass(frozen=True)

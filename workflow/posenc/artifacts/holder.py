@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 FRONT_END, JOBS = Path("data/.front-end"), Path("data/.jobs")
 HEARTBEAT = 5.0
@@ -30,6 +31,14 @@ PATIENCE = 10.0
 
 class BusyError(RuntimeError):
     """Another front end is at work in the project."""
+
+
+class Hold(NamedTuple):
+    """A project that is held: the locked file, and the thread that gives signs of life."""
+
+    file: int
+    heart: threading.Thread
+    end: threading.Event
 
 
 def _boot() -> str:
@@ -71,7 +80,16 @@ def _is_alive_elsewhere(root: Path, said: dict[str, object]) -> bool:
     """Whether a front end of another machine gave a sign of life lately."""
     if not said or said.get("boot") == _boot():
         return False
-    return time.time() - (root / FRONT_END).stat().st_mtime < SILENT
+    seen = (root / FRONT_END).stat().st_mtime
+    if 0 <= time.time() - seen < SILENT:
+        return True
+    # Two machines' clocks may differ by more than that: a heart that beats moves the date.
+    end = time.monotonic() + 2 * HEARTBEAT
+    while time.monotonic() < end:
+        if (root / FRONT_END).stat().st_mtime != seen:
+            return True
+        time.sleep(HEARTBEAT / 10)
+    return False
 
 
 def described(said: dict[str, object]) -> str:
@@ -82,7 +100,7 @@ def described(said: dict[str, object]) -> str:
     return f"`{command}`{process}"
 
 
-def hold(root: Path, command: str, end_orphans: Callable[[], object] = lambda: None) -> int:
+def hold(root: Path, command: str, end_orphans: Callable[[bool], object] = lambda _: None) -> Hold:
     """Be the one front end at work in a project until this process ends, or :func:`release`.
 
     Parameters
@@ -92,11 +110,11 @@ def hold(root: Path, command: str, end_orphans: Callable[[], object] = lambda: N
     command
         What others are told.
     end_orphans
-        Ends what a killed run left running.
+        Ends what a killed run left running; called with whether no other front end is at work.
 
     Returns
     -------
-    int
+    Hold
         For :func:`release`.
 
     Raises
@@ -106,21 +124,23 @@ def hold(root: Path, command: str, end_orphans: Callable[[], object] = lambda: N
     """
     handle = _open(root / FRONT_END)
     if not _lock(handle, fcntl.LOCK_EX):
-        end_orphans()
+        end_orphans(False)
         if not _lock(handle, fcntl.LOCK_EX):
             os.close(handle)
             raise BusyError(f"{described(_said(root))} is at work here: wait until it has ended")
     if _is_alive_elsewhere(root, said := _said(root)):
         os.close(handle)
         raise BusyError(f"{described(said)} is at work here: wait until it has ended")
-    end_orphans()
+    end_orphans(True)
     _wait_for_jobs(root, handle)
     about = {"command": command, "host": socket.gethostname(), "boot": _boot(), "pid": os.getpid()}
     with contextlib.suppress(OSError):  # another user's file can be locked, not written
         os.ftruncate(handle, 0)
         os.pwrite(handle, json.dumps(about).encode(), 0)
-    threading.Thread(target=_beat, args=(handle,), daemon=True).start()
-    return handle
+    end = threading.Event()
+    heart = threading.Thread(target=_beat, args=(handle, end), daemon=True)
+    heart.start()
+    return Hold(handle, heart, end)
 
 
 def _wait_for_jobs(root: Path, front_end: int) -> None:
@@ -139,30 +159,33 @@ def _wait_for_jobs(root: Path, front_end: int) -> None:
         os.close(jobs)
 
 
-def _beat(handle: int) -> None:
-    while True:
-        time.sleep(HEARTBEAT)
+def _beat(handle: int, end: threading.Event) -> None:
+    while not end.wait(HEARTBEAT):
         try:
             os.utime(handle)
         except OSError:
             return
 
 
-def release(handle: int) -> None:
+def release(hold: Hold) -> None:
     """Let others work."""
+    hold.end.set()
+    hold.heart.join()  # the next file to be opened may have the number of this one
     with contextlib.suppress(OSError):
-        os.ftruncate(handle, 0)
-    os.close(handle)
+        os.ftruncate(hold.file, 0)
+    os.close(hold.file)
 
 
 @contextlib.contextmanager
-def holding(root: Path, command: str, end_orphans: Callable[[], object] = lambda: None) -> Iterator:
+def holding(
+    root: Path, command: str, end_orphans: Callable[[bool], object] = lambda _: None
+) -> Iterator:
     """Be the one front end for a block; see :func:`hold`."""
-    handle = hold(root, command, end_orphans)
+    held = hold(root, command, end_orphans)
     try:
         yield
     finally:
-        release(handle)
+        release(held)
 
 
 @contextlib.contextmanager

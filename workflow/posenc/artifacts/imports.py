@@ -243,8 +243,7 @@ def keep() -> None:
     if _kept() is not None:
         return
     lists, package = _steps(), _package_digest()
-    for read in (_package_digest, _sha256):
-        read.cache_clear()
+    look_again()
     if _package_digest() != package:
         return  # it was edited while its imports were read
     places: dict[str, int] = {}
@@ -284,3 +283,9 @@ def described(module: str) -> Code:
 @functools.cache
 def _sha256(path: str) -> str:
     return sha256_file(ROOT / path)
+
+
+def look_again() -> None:
+    """Read files and versions anew at the next question: they may have been edited meanwhile."""
+    for read in (_package_digest, _sha256, _version):
+        read.cache_clear()

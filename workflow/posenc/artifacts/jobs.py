@@ -9,17 +9,33 @@ import runpy
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from posenc.artifacts import imports, kept, receipts
-from posenc.artifacts.contents import Contents, signature
+from posenc.artifacts.contents import Contents, Signature, signature
 from posenc.artifacts.files import ArtifactError, read_json
 from posenc.artifacts.holder import working
+from posenc.artifacts.kept import MovedError
 from posenc.artifacts.receipts import Receipt
 
 Options = Mapping[str, Sequence[str]]
 _CODE = re.compile(r"/code/(posenc\.[\w.]+)\.json$")
 """The list of a step's code among the files that a job reads."""
+
+
+class Marks(NamedTuple):
+    """A file as the file system has it: its signature; its links, rights and owners."""
+
+    file: Signature
+    status: tuple[int, int, int, int]
+
+
+def _marks(path: str) -> Marks | None:
+    file = signature(path)
+    if file is None:
+        return None
+    stat = os.stat(path)
+    return Marks(file, (stat.st_nlink, stat.st_mode, stat.st_uid, stat.st_gid))
 
 
 def run(options: Options, command: Sequence[str], plan: Mapping[str, Any]) -> None:
@@ -59,7 +75,7 @@ def _run(options: Options, command: Sequence[str], plan: Mapping[str, Any]) -> N
         )
     inputs = options["inputs"]
     before = receipts.digests(inputs, contents.digest)
-    marks = {path: signature(path) for path in inputs}
+    marks = {path: _marks(path) for path in inputs}
     for path in inputs:
         if code := _CODE.search(path):
             imports.PLANNED[code[1]] = read_json(path)
@@ -111,20 +127,27 @@ def _is_kept(
 
 
 def _refuse_moved(
-    rule: str, before: Mapping[str, str], marks: Mapping[str, Any], contents: Contents
+    rule: str, before: Mapping[str, str], marks: Mapping[str, Marks], contents: Contents
 ) -> None:
     """Stop if a file differs from before, or differed meanwhile.
 
     Raises
     ------
-    ArtifactError
+    MovedError
         With its name.
     """
     for path, digest in before.items():
-        now, then = signature(path), marks[path]
-        # A hard link or new permissions change only the date of the status.
-        if now is not None and now[:3] == then[:3] and contents.digest(path) == digest:
+        now, then = _marks(path), marks[path]
+        # The date of the status tells of an edit that was undone under the old date, and also of a
+        # hard link or other rights, which leave the bytes as they are.
+        if (
+            now is not None
+            and then is not None
+            and now.file[:3] == then.file[:3]
+            and (now.file == then.file or now.status != then.status)
+            and contents.digest(path) == digest
+        ):
             continue
-        raise ArtifactError(
+        raise MovedError(
             f"{path} was changed while {rule} was at work: its result is discarded; start again"
         )

@@ -15,12 +15,16 @@ from urllib.parse import quote, unquote
 
 from posenc.artifacts import receipts
 from posenc.artifacts.contents import Contents
-from posenc.artifacts.files import UNFINISHED, told
+from posenc.artifacts.files import UNFINISHED, ArtifactError, told
 from posenc.artifacts.receipts import STANDS_FOR_FOLDER, Receipt
 
 PLACE = Path("data/kept")
 OBJECTS = PLACE / "objects"
 PARTS = PLACE / "parts"
+
+
+class MovedError(ArtifactError):
+    """What a job read was changed while it was at work."""
 
 
 def _object(sha256: str) -> Path:
@@ -64,7 +68,8 @@ def parts(path: Path, outputs: Collection[str]) -> Iterator[None]:
     """Keep each file that a job finishes, beginning with those of a run that was interrupted.
 
     A job that was killed goes on from the runs and masks that it had finished, also where DVC has
-    emptied their folder since. The step judges by itself whether they are current.
+    emptied their folder since. The step judges by itself whether they are current; after a
+    :class:`MovedError` it could not, and all that the job has written goes.
 
     Parameters
     ----------
@@ -80,7 +85,10 @@ def parts(path: Path, outputs: Collection[str]) -> Iterator[None]:
             os.fspath(name.parent / whole) in outputs for whole in STANDS_FOR_FOLDER
         )
 
+    written: list[Path] = []
+
     def keep_part(name: Path) -> None:
+        written.append(name)
         with contextlib.suppress(OSError):
             if belongs(name):
                 _link(name, folder / name)
@@ -93,7 +101,13 @@ def parts(path: Path, outputs: Collection[str]) -> Iterator[None]:
         for name in back:  # in place of the last whole result, which is older
             _link(folder / name, name)
     with told(keep_part):
-        yield
+        try:
+            yield
+        except MovedError:
+            for name in written:
+                name.unlink(missing_ok=True)
+            forget_parts(path)
+            raise
     forget_parts(path)
 
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posenc.architectures.architecture import LINEAR, Architecture
-from posenc.capture.parts import architecture
+from posenc.capture.parts import ConditionError, architecture
 from posenc.models.affine import affine
 
 _LOGITS = {"cpu": 2048, "cuda": 2**13}
@@ -41,11 +41,22 @@ def token_losses(
 
 
 def losses_of(model: nn.Module, hidden: Tensor, targets: Tensor) -> Tensor:
-    """As :func:`token_losses`, by the head that a model has."""
+    """As :func:`token_losses`, by the head that a model has.
+
+    Raises
+    ------
+    ConditionError
+        If it has no row for a token: some have fewer than the input embeddings.
+    """
     arch = architecture(model)
-    if arch.head == LINEAR:
-        return token_losses(hidden, arch.output_weight(), targets)
-    return head_losses(arch, hidden, targets)
+    try:
+        if arch.head == LINEAR:
+            return token_losses(hidden, arch.output_weight(), targets)
+        return head_losses(arch, hidden, targets)
+    except IndexError as error:
+        raise ConditionError(
+            f"a text has a token that the language-model head has no row for ({error})"
+        ) from error
 
 
 def logits_of(model: nn.Module, hidden: Tensor) -> Tensor:

@@ -59,9 +59,16 @@ def read(model: nn.Module, tokenizer: Tokenizer, most: int) -> list[list[int]]:
     Raises
     ------
     ArchitectureError
-        If the tokenizer gives its tokens other types than 0, of which the model knows.
+        If the tokenizer cannot read them, or gives its tokens other types than 0, of which the
+        model knows.
     """
-    encodings = [tokenizer.encode(text) for text in TEXTS]
+    try:
+        encodings = [tokenizer.encode(text) for text in TEXTS]
+    except Exception as error:  # the library of tokenizers has no other class of its own
+        raise ArchitectureError(
+            f"its tokenizer cannot read every text ({error}): give its model in tokenizer.json a "
+            f"token for what it does not know (unk_id or unk_token)"
+        ) from error
     types = sorted({number for encoding in encodings for number in encoding.type_ids} - {0})
     if types and of(model).takes("token_type_ids"):
         raise ArchitectureError(

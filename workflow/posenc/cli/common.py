@@ -73,8 +73,8 @@ def holding(command: str) -> Iterator[None]:
     from posenc.artifacts import holder
     from posenc.frontends import place, recovery
 
-    def end_orphans() -> None:
-        recovery.end_orphans(Path.cwd(), warn)
+    def end_orphans(is_alone: bool) -> None:
+        recovery.end_orphans(Path.cwd(), warn, is_alone)
 
     try:
         place.refuse_read_only(Path())

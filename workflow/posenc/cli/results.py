@@ -36,12 +36,16 @@ def _dry_run(*targets: str) -> str:
     return said
 
 
-def _nothing_to_do() -> bool:
-    return "Nothing to be done" in _dry_run()
+def _is_current() -> bool:
+    """Whether there is nothing to make; not, where nothing can be planned, which is said."""
+    try:
+        return "Nothing to be done" in _dry_run()
+    except typer.Exit:
+        return False
 
 
 def _refuse_unfinished() -> None:
-    if not _nothing_to_do():
+    if not _is_current():
         stop("the study is not complete or not current: run `snakemake` first")
 
 
@@ -50,6 +54,7 @@ def plan(
     targets: Annotated[list[str] | None, typer.Argument(help="files; all of the study")] = None,
 ) -> None:
     """Show what `snakemake` would run and why, how long it took the last time, and the disk."""
+    from posenc.frontends import place
     from posenc.frontends.forecast import planned, table
     from posenc.frontends.leftovers import announce
     from posenc.study import sources
@@ -59,6 +64,8 @@ def plan(
         if target in params.studies:
             stop(f"{target!r} is a study: `posenc study {target}` makes it the one that is planned")
     announce(params, warn)
+    if (reason := place.without_dvc(Path())) is not None:
+        warn(f"note: DVC has no part: {reason}")
     jobs = list(planned(_dry_run(*(targets or []))))
     print("\n".join(table(jobs, Path())) if jobs else "Everything is up to date.")
     if jobs:
@@ -83,11 +90,11 @@ def record() -> None:
             stop(f"nothing is recorded: {reason}")
         write_sections(params)
         make_folders(params)
-        _refuse_unfinished()
         try:
             dropped = recording.record(
                 params,
                 lambda *command: run(*command, quiet=True),
+                _is_current,
                 has_documents=not latex.missing(),
             )
         except recording.RecordError as error:
@@ -198,6 +205,8 @@ def compare(
     except ArtifactError as error:
         stop(str(error))
     print("\n".join(lines))
+    if name is None and not _is_current():
+        warn("note: these numbers are of an earlier run, and not current: see `posenc plan`")
     if not is_sound:
         raise typer.Exit(1)
 
@@ -285,6 +294,7 @@ def bench(
 @app.command()
 def verify() -> None:
     """Read every file of the study again, and name each that is damaged or not current."""
+    from posenc.frontends.forecast import planned
     from posenc.frontends.verification import verify_files
 
     params = read_params()
@@ -297,7 +307,11 @@ def verify() -> None:
             f"{len(wrong)} of {count} files are not what was made, or not current; `snakemake` or"
             f" `dvc repro` makes them again"
         )
-    print(f"{count} files, {size / 1e9:.2f} GB: each is what was made, of what is there now")
+    read = f"{count} files, {size / 1e9:.2f} GB: each is what was made"
+    # By the plan, as all else: a receipt that is gone names nothing, and a rule is no file.
+    if jobs := list(planned(_dry_run())):
+        stop(f"{read}; but {len(jobs)} jobs are not made, or not current: see `posenc plan`")
+    print(f"{read}, of what is there now")
 
 
 @app.command()

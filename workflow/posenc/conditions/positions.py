@@ -92,11 +92,11 @@ def shift(
         Field(
             ge=-MAX_LENGTH,
             le=MAX_LENGTH,
-            description="Positions; the table's end goes on at its beginning.",
+            description="Positions; a table's end goes on at its beginning, a rotation goes on.",
         ),
     ],
 ) -> Embeddings:
-    """Position p gets the row of position p + by, round the end of the table."""
+    """Position p gets the row of p + by, round the end of a table; a rotation goes on."""
     return np.roll(embeddings, -by, axis=0)
 
 
@@ -130,6 +130,22 @@ def base(angles: Angles, *, stretch: Factor) -> Angles:
     """
     width = 2 * angles.shape[1]
     return angles * rotary.frequencies(width, rotary.ntk_base(1.0, stretch, width))
+
+
+def turned(section: Any, angles: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What a condition makes of a rotation's angles, which have no end, unlike a table.
+
+    Parameters
+    ----------
+    section
+        Of a function of angles.
+    angles
+        [positions, d_head / 2]: those of position 0, 1, ..., each a multiple of position 1's.
+    """
+    if getattr(section, "kind", None) != "shift" or len(angles) < 2:
+        return position.call(section, angles)
+    places = np.arange(len(angles)) + section.by  # [positions]
+    return places[:, None] * angles[1]
 
 
 def extended(embeddings: Embeddings, count: int, beyond: str) -> Embeddings:

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from posenc.artifacts.holder import BusyError
 
 REFUSALS = (errno.EROFS, errno.EACCES, errno.EPERM)
@@ -29,6 +31,8 @@ def without_dvc(root: Path) -> str | None:
     """
     if not (root / ".dvc").is_dir():
         return "there is no folder .dvc here: copy the whole project"
+    if (problem := _unreadable(root)) is not None:
+        return problem
     if any(_is_checkout(folder) for folder in (root.resolve(), *root.resolve().parents)):
         return None
     from dvc.config import Config
@@ -37,6 +41,21 @@ def without_dvc(root: Path) -> str | None:
         return None
     way_out = "`dvc config --local core.no_scm true` lets DVC work without one"
     return f"this copy has no git repository; {way_out}"
+
+
+def _unreadable(root: Path) -> str | None:
+    """Which of DVC's files is no YAML, such as one with the marks of a merge."""
+    for name in ("dvc.yaml", "dvc.lock"):
+        try:
+            yaml.compose((root / name).read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        except FileNotFoundError:
+            continue
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            line = "" if mark is None else f" (line {mark.line + 1})"
+            way_out = f"`git checkout {name}` brings the committed file back"
+            return f"DVC cannot read {name}{line}: {way_out}"
+    return None
 
 
 def _is_checkout(folder: Path) -> bool:

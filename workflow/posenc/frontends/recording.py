@@ -8,8 +8,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 from posenc.artifacts.files import JsonObject, atomic_file
-from posenc.study.config_files import is_edited
-from posenc.study.params import Params, ParamsError, load
+from posenc.study.params import Params
 from posenc.study.phases import PHASES, PIPELINE, is_pipeline_ours
 
 LOCK = Path("dvc.lock")
@@ -34,9 +33,12 @@ def _md5(path: Path) -> str:
 
 
 def record(
-    params: Params, run: Callable[..., CompletedProcess], has_documents: bool = True
+    params: Params,
+    run: Callable[..., CompletedProcess],
+    is_current: Callable[[], bool],
+    has_documents: bool = True,
 ) -> list[str]:
-    """Commit the active study's results, which were found current, to DVC.
+    """Commit the active study's results to DVC, if they are current before and after.
 
     Parameters
     ----------
@@ -44,6 +46,8 @@ def record(
         The parameters that the results were judged by.
     run
         Runs a command and returns what it printed.
+    is_current
+        Judges whether there is nothing to make.
     has_documents
         Whether LaTeX made the study's documents.
 
@@ -55,8 +59,11 @@ def record(
     Raises
     ------
     RecordError
-        If DVC fails, or something was edited meanwhile; the lock file is as it was then.
+        If something is to be made, DVC fails, or something was edited meanwhile; the lock file is
+        as it was then.
     """
+    if not is_current():
+        raise RecordError("the study is not complete or not current: run `snakemake` first")
     earlier = LOCK.read_bytes() if LOCK.exists() else None
     study = params.study.name
     try:
@@ -64,7 +71,7 @@ def record(
         if result.returncode:
             raise RecordError(result.stderr.strip() or result.stdout.strip())
         # DVC reads files when it notes them: what was saved meanwhile is not what was judged.
-        if _is_edited() or not _is_of_now(study):
+        if not _is_of_now(study) or not is_current():
             raise RecordError(
                 "params.yaml, the code or a text was edited meanwhile: run `snakemake`, then record"
             )
@@ -87,14 +94,6 @@ def _targets(study: str, has_documents: bool) -> list[str]:
         return [str(PIPELINE)]
     documents = () if has_documents else ("paper",)
     return [f"{stage}@{study}" for stage in ("check", *PHASES) if stage not in documents]
-
-
-def _is_edited() -> bool:
-    """Whether jobs would read something else of what people write than was judged."""
-    try:
-        return is_edited(load())
-    except ParamsError:
-        return True
 
 
 def _is_of_now(study: str) -> bool:

@@ -13,6 +13,7 @@ import functools
 import io
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -54,33 +55,40 @@ def _command(process: psutil.Process) -> list[str]:
 
 def _runs(process: psutil.Process, program: str) -> bool:
     """Whether a process is a program, however its interpreter was called."""
-    command = _command(process)
-    modules = {command[i + 1] for i, part in enumerate(command[:-1]) if part == "-m"}
-    return program in modules or program in {os.path.basename(part) for part in command[:4]}
+    code = re.compile(rf"\b(from|import) {program}\b")
+    return any(os.path.basename(part) == program or code.search(part) for part in _command(process))
 
 
-def _has_ancestor(process: psutil.Process, program: str) -> bool:
+def _is_left_of_dvc(process: psutil.Process) -> bool:
+    """Whether it is a Snakemake of a DVC stage whose DVC is gone."""
     try:
-        return any(_runs(parent, program) for parent in process.parents())
+        return (
+            _runs(process, "snakemake")
+            and "DVC_STAGE" in process.environ()
+            and not any(_runs(parent, "dvc") for parent in process.parents())
+        )
     except psutil.Error:
-        return True  # it is ending anyway
+        return False  # it is ending anyway, or another user's
 
 
-def _is_orphan(process: psutil.Process) -> bool:
-    """A job without its Snakemake, or a Snakemake of a DVC stage without its DVC."""
-    if JOB in _command(process):
-        return not _has_ancestor(process, "snakemake")
-    if _runs(process, "snakemake"):
-        try:
-            return "DVC_STAGE" in process.environ() and not _has_ancestor(process, "dvc")
-        except psutil.Error:
-            return False
-    return False
+def end_orphans(root: Path, say: Callable[[str], None], is_alone: bool = True) -> None:
+    """End what a killed run left running, and wait until it is gone.
 
-
-def end_orphans(root: Path, say: Callable[[str], None]) -> None:
-    """End what a killed run left running, and wait until it is gone."""
-    orphans = [process for process in _here(root.resolve()) if _is_orphan(process)]
+    Parameters
+    ----------
+    root
+        The project's folder.
+    say
+        Receives a line, if anything was ended.
+    is_alone
+        Whether no other front end is at work: then every job is left over. Otherwise only what is
+        of a DVC that was killed.
+    """
+    orphans = [
+        process
+        for process in _here(root.resolve())
+        if (is_alone and JOB in _command(process)) or _is_left_of_dvc(process)
+    ]
     orphans += [child for process in orphans for child in _children(process)]
     for process in orphans:
         try:

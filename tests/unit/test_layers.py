@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -288,6 +289,31 @@ def test_a_file_of_before_is_refused_with_the_way_out(project):
         ParamsError, match=r"params\.yaml:\d+: anchors, .*`posenc migrate` rewrites"
     ):
         load(project / "params.yaml")
+
+
+def test_a_file_of_before_whose_anchors_dvc_has_written_out_is_refused_likewise(project):
+    with (project / "params.yaml").open("w") as file:
+        # JSON is YAML without anchors.
+        json.dump(YAML(typ="safe").load(BEFORE.read_text()), file)
+    with pytest.raises(ParamsError, match=r"already: `posenc migrate` rewrites a params\.yaml"):
+        load(project / "params.yaml")
+
+
+def test_a_misspelt_model_is_told_from_one_that_is_not_listed(project):
+    path = project / "studies/default.yaml"
+    text = path.read_text()
+    path.write_text(text.replace("models: [minilm, decoder,", "models: [minilm, decodr,"))
+    with pytest.raises(ParamsError, match=r"models names 'decodr', .*; did you mean 'decoder'\?"):
+        load(project / "params.yaml")
+
+
+def test_the_committed_lock_has_the_stages_of_dvc_yaml_and_no_others():
+    read = YAML(typ="safe")
+    recorded = read.load((ROOT / "dvc.lock").read_text())["stages"]
+    stages = read.load((ROOT / "dvc.yaml").read_text())["stages"]
+    studies = {name.partition("@")[2] for name in recorded}
+    assert studies <= set(load(ROOT / "params.yaml").studies)
+    assert set(recorded) == {f"{stage}@{study}" for stage in stages for study in studies}
 
 
 @pytest.mark.parametrize("has_studies", [True, False])

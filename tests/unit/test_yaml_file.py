@@ -132,6 +132,8 @@ def test_a_number_that_dvc_writes_is_read(tmp_path):
         ("a: 1\nno: 2", "params.yaml:2: the key no is not a word to every reader"),
         ("a: 1\n? [b]\n: 2", "params.yaml:2: a key must be a word"),
         ("a: 1\nb: {c: 1", "params.yaml:3: not valid YAML: "),
+        ("a: 1\nb: {c: 1\n\nd: 2", "(it begins in line 2)"),
+        ('a: 1\nb: "c\n\nd: 2', "(it begins in line 2)"),
         ("a: 1\n\tb: 2", "params.yaml:2: not valid YAML: "),
         ("a: 1\n---\nb: 2", "params.yaml:2: not valid YAML: "),
         # Nesting, in both styles.

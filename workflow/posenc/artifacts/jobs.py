@@ -127,7 +127,7 @@ def _is_kept(
 
 
 def _refuse_moved(
-    rule: str, before: Mapping[str, str], marks: Mapping[str, Marks], contents: Contents
+    rule: str, before: Mapping[str, str], marks: Mapping[str, Marks | None], contents: Contents
 ) -> None:
     """Stop if a file differs from before, or differed meanwhile.
 

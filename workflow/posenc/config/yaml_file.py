@@ -156,6 +156,9 @@ def _parsed(path: Path, text: str) -> tuple[Any, Any]:
         line = f"{mark.line + 1}:" if mark else ""
         said = [getattr(error, part, None) for part in ("context", "problem")]
         what = ": ".join(filter(None, said)) or str(error).splitlines()[0]
+        begun = getattr(error, "context_mark", None)
+        if mark and begun and begun.line < mark.line:
+            what += f" (it begins in line {begun.line + 1})"
         if "tab character" in what or (mark and _begins_with_tab(text, mark.line)):
             what = "there is a tab: indent by spaces, two for each level"
         raise YamlError(f"{path}:{line} not valid YAML: {what}") from None

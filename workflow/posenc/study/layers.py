@@ -87,7 +87,7 @@ class Layers:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.own = YamlFile(path)
+        self.own, self.built_in = YamlFile(path), YamlFile(BUILT_IN)
         self.parts: dict[Key, list[_Part]] = {}
         self.about: dict[Key, str] = {}
         self._labels: dict[str, tuple[str, Key]] = {}
@@ -95,7 +95,7 @@ class Layers:
         self.value = self._assembled() if isinstance(self.own.value, dict) else self.own.value
 
     def _assembled(self) -> JsonObject:
-        own, built_in = self.own.value, YamlFile(BUILT_IN)
+        own, built_in = self.own.value, self.built_in
         self._take(built_in, built_in.value)
         for key, _ in self._held(own):  # they come before those of studies
             self.parts.setdefault(key, [])
@@ -135,8 +135,13 @@ class Layers:
         """
         if location[:3] == ("figures", "style", "labels") and len(location) > 3:
             labelled = self._labels.get(location[3])
-            if self.own.place(location)[1] < len(location) and labelled is not None:
+            is_own = self.own.place(location)[1] == len(location)
+            inside = ("labels", *location[3:])
+            line, depth = self.built_in.place(inside)
+            if not is_own and labelled is not None:
                 location = (*labelled[1], "shown_as")
+            elif not is_own and depth == len(inside):
+                return f"{_shown(self.built_in)}:{line}", (BUILT_IN, inside)
         key, rest = self._split(location)
         parts = list(self._said(key)) if key else []
         if key in self._members and rest[:1] == ("source",):
@@ -362,7 +367,12 @@ def _twice(key: Key, said: _Part, other: _Part) -> str:
             f"my_{key[-1]}: {{like: {key[-1]}, ...}}"
         )
     both = ", or define it in params.yaml for both" if theirs.is_of_study else ""
-    return f"{what} defined in {theirs.line()} already: give one of them another name{both}"
+    said_twice = f"{what} defined in {theirs.line()} already"
+    inside = theirs.file.value.get("studies")
+    if isinstance(inside, dict) and inside.keys() & {p.stem for p in study_files(theirs.file.path)}:
+        # Anchors may be gone: DVC writes them out.
+        return f"{said_twice}: `posenc migrate` rewrites a params.yaml that holds the studies too"
+    return f"{said_twice}: give one of them another name{both}"
 
 
 def _check_texts(part: _Part, key: Key) -> None:

@@ -11,6 +11,7 @@ from posenc.config.base import Documents, Line, Name, Section
 from posenc.drawing.exhibit import DOCUMENTS
 from posenc.measurements.declaration import MATRICES
 from posenc.study.declared import ALWAYS, FURTHER, MEASUREMENTS, OPTIONAL, Changes, Chosen
+from posenc.study.explain import suggestion
 from posenc.study.names import CALIBRATION, LONG
 
 
@@ -159,9 +160,12 @@ class Study(Section):
                 if values.count(value) > 1:
                     raise ValueError(f"{key} names {value!r} twice")
         for name in self.models:
-            if (name in self.pretrained) == (name in self.trained):
+            if name in self.pretrained and name in self.trained:
+                raise ValueError(f"models names {name!r}, which pretrained and trained both name")
+            if name not in [*self.pretrained, *self.trained]:
                 raise ValueError(
                     f"models names {name!r}, which must be in exactly one of pretrained and trained"
+                    f"{suggestion(name, [*self.pretrained, *self.trained])}"
                 )
         for name in [*self.pretrained, *self.trained]:
             if name not in self.models:

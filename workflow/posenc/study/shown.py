@@ -65,6 +65,8 @@ def described(params: Params, key: str, path: Path) -> list[str]:
         If there is no such parameter.
     """
     first, *others = key.split(".")
+    if len(others) > 1 and others[-1] == "shown_as":  # beside the entry, in the file
+        return described(params, f"figures.style.labels.{others[-2]}", path)
     # The active study is one of studies.
     parts = ["studies", params.study.name, *others] if first == "study" else [first, *others]
     nodes = list(_nodes(params, parts))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import re
+
+import pytest
 
 from .synthetic import PROJECT
 
@@ -37,3 +40,23 @@ def test_other_numbers_give_another_picture(monkeypatch):
     changed = {**numbers, key: {**numbers[key], "value": 0.5}}
     assert headline.drawn(headline.draw(changed))[key] == 0.5
     assert headline.draw(numbers) == headline.draw(numbers) != headline.draw(changed)
+
+
+@pytest.mark.parametrize("page", ["README.md", "README.ja.md"])
+def test_what_the_readme_says_of_each_model_is_of_one_study(page):
+    text = (PROJECT / "docs/templates" / page).read_text()
+    assert studies_of(text) == {"smollm2": {"headline"}, "gemma3_270m": {"rotary_gemma"}}
+
+
+def test_the_abstract_says_the_same():
+    text = (PROJECT / "paper/paper.tex").read_text()
+    abstract = text.partition("\\textbf{Abstract.}")[2].partition("\\end{minipage}")[0]
+    assert studies_of(abstract) == {"smollm2": {"headline"}, "gemma3_270m": {"rotary_gemma"}}
+
+
+def studies_of(text: str) -> dict[str, set[str]]:
+    """Studies whose recorded numbers a text has, by model."""
+    studies: dict[str, set[str]] = {}
+    for study, model in re.findall(r"\{(\w+):(\w+)\.", text):
+        studies.setdefault(model, set()).add(study)
+    return studies

@@ -476,8 +476,8 @@ WITH_OPTIONS = (sys.executable, "-X", "utf8", "-W", "ignore", "BIN/snakemake", *
 
 @pytest.mark.parametrize(
     ("call", "elsewhere"),
-    [(PYTHON_M, NAMESPACE), (WITH_OPTIONS, ()), pytest.param(PYTHON_M, (), marks=pytest.mark.slow)],
-    ids=["another namespace", "with options", "here"],
+    [(PYTHON_M, NAMESPACE), (WITH_OPTIONS, ())],
+    ids=["another namespace", "here"],
 )
 def test_a_second_run_leaves_the_first_alone(project, made_with_seed_1, call, elsewhere):
     project.edit(SEED, 1)

@@ -310,7 +310,6 @@ def test_another_version_of_a_package_is_another_result(project, tmp_path, packa
     described.mkdir(parents=True)
     (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 99.0\n")
     before = project.environment["PYTHONPATH"]
-    project.environment["PYTHONPATH"] = f"{before}:{other}"
     # Python finds what is first on the path.
     project.environment["PYTHONPATH"] = f"{other}:{before}"
     planned = project.planned()
@@ -318,7 +317,6 @@ def test_another_version_of_a_package_is_another_result(project, tmp_path, packa
     said = project.run("posenc", "plan").stdout
     assert f"{package} 99.0 in place of " in said
     assert project.run("posenc", "verify", check=False).returncode != 0
-    assert "other versions than the record's" in said or f"{package} 99.0" in said
     project.run("posenc", "check", "--write")
     assert "check@default" in project.run("dvc", "status").stdout
     project.environment["PYTHONPATH"] = before

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from posenc.architectures import attention, maps
-from posenc.architectures.discover import of, sample_ids
+from posenc.architectures.comparing import sample_ids
+from posenc.architectures.discover import of
 from posenc.architectures.maps import check_maps, maps_of
 from posenc.architectures.needs import Need
 from posenc.capture.verified import verified

@@ -70,6 +70,33 @@ def under(model: nn.Module, name: str) -> Iterator[None]:
             model.set_attn_implementation(former)
 
 
+def sample_ids(model: nn.Module, tokens: int) -> list[int]:
+    """Tokens that are neither padding nor special.
+
+    Raises
+    ------
+    ArchitectureError
+        If the model has no table of input embeddings.
+    """
+    config = model.config
+    try:
+        weight = getattr(model.get_input_embeddings(), "weight", None)
+    except (AttributeError, NotImplementedError):
+        weight = None
+    if not isinstance(weight, Tensor) or weight.dim() != 2:
+        kind = getattr(config, "model_type", type(model).__name__)
+        raise ArchitectureError(
+            f"{kind}: it has no table with an input embedding for each token, as texts need"
+        )
+    size = len(weight)
+    special: set[Any] = set()
+    for name in ("pad", "bos", "eos", "sep", "cls"):
+        token = getattr(config, f"{name}_token_id", None)
+        special |= set(token) if isinstance(token, list) else {token}
+    plain = [number for number in range(size - 1, -1, -1) if number not in special]
+    return [plain[(7 * step) % len(plain)] for step in range(1, tokens + 1)]
+
+
 def ids_of(arch: Architecture, ids: Sequence[int]) -> Tensor:
     """A document as the model takes it, [1, tokens]."""
     device = next(arch.model.parameters()).device

@@ -30,7 +30,7 @@ from posenc.architectures.architecture import (
 )
 from posenc.architectures.attention import LAYERS, NAME
 from posenc.architectures.classes import positions_of
-from posenc.architectures.comparing import FAILURES
+from posenc.architectures.comparing import FAILURES, sample_ids
 from posenc.architectures.float32 import in_float32
 from posenc.architectures.needs import ArchitectureError
 from posenc.architectures.observed import ONLY_OWN, UNSEEN, Call, Observed
@@ -62,33 +62,6 @@ def forget(model: nn.Module) -> None:
     model.__dict__.pop(_KEPT, None)
 
 
-def sample_ids(model: nn.Module, tokens: int = TOKENS) -> list[int]:
-    """Tokens that are neither padding nor special.
-
-    Raises
-    ------
-    ArchitectureError
-        If the model has no table of input embeddings.
-    """
-    config = model.config
-    try:
-        weight = getattr(model.get_input_embeddings(), "weight", None)
-    except (AttributeError, NotImplementedError):
-        weight = None
-    if not isinstance(weight, Tensor) or weight.dim() != 2:
-        kind = getattr(config, "model_type", type(model).__name__)
-        raise ArchitectureError(
-            f"{kind}: it has no table with an input embedding for each token, as texts need"
-        )
-    size = len(weight)
-    special: set[Any] = set()
-    for name in ("pad", "bos", "eos", "sep", "cls"):
-        token = getattr(config, f"{name}_token_id", None)
-        special |= set(token) if isinstance(token, list) else {token}
-    plain = [number for number in range(size - 1, -1, -1) if number not in special]
-    return [plain[(7 * step) % len(plain)] for step in range(1, tokens + 1)]
-
-
 def discover(model: nn.Module) -> Architecture:
     """Look at a model in a few forward passes.
 
@@ -99,7 +72,7 @@ def discover(model: nn.Module) -> Architecture:
     """
     kind = getattr(model.config, "model_type", type(model).__name__)
     device = next(model.parameters()).device
-    ids = torch.tensor([sample_ids(model)], device=device)  # [1, tokens]
+    ids = torch.tensor([sample_ids(model, TOKENS)], device=device)  # [1, tokens]
     attention.register()
     former = model.config._attn_implementation
     was_training = model.training

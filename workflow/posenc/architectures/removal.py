@@ -13,8 +13,15 @@ from transformers import DynamicCache
 from posenc.architectures import attention
 from posenc.architectures.architecture import Architecture
 from posenc.architectures.attention import NAME
-from posenc.architectures.comparing import FAILURES, Check, affordable, apart, under, whole
-from posenc.architectures.discover import sample_ids
+from posenc.architectures.comparing import (
+    FAILURES,
+    Check,
+    affordable,
+    apart,
+    sample_ids,
+    under,
+    whole,
+)
 from posenc.architectures.options import without_sinks
 from posenc.architectures.position import NoPosition
 

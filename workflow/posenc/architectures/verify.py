@@ -27,12 +27,13 @@ from posenc.architectures.comparing import (
     at_most,
     check_finite,
     ids_of,
+    sample_ids,
     states_of,
     under,
     whole,
     worse,
 )
-from posenc.architectures.discover import of, sample_ids
+from posenc.architectures.discover import of
 from posenc.architectures.float32 import in_float32
 from posenc.architectures.maps import check_maps
 from posenc.architectures.needs import ArchitectureError, Need

@@ -51,11 +51,11 @@ class Discovered:
     """
 
     def __init__(self, folder: Path, family: str) -> None:
-        from posenc.architectures import discover
+        from posenc.architectures import comparing, discover
         from posenc.models.load import load
 
         self.found: Architecture = discover.of(load(folder, family))
-        self.ids = discover.sample_ids(self.found.model, TOKENS)
+        self.ids = comparing.sample_ids(self.found.model, TOKENS)
         self.is_decoder = self.found.causal
         self.n_layers, self.n_heads = self.found.n_layers, self.found.n_heads
 

@@ -144,7 +144,11 @@ def test_the_active_study_is_not_removed(project):
         ("rotary_seeds", r"studies/rotary_seeds\.yaml cannot go, .*names 'rotary_seeds', which is"),
         (
             "rotary_gemma",
-            r"rotary_gemma_controls\.models names 'gemma3_270m', which is not defined",
+            r"rotary_gemma_long\.yaml:\d+: models\.gemma3_270m_window\.like names 'gemma3_270m'",
+        ),
+        (
+            "rotary_first_order",
+            r"rotary_gemma\.datasets names 'imdb_first_order', which is not defined",
         ),
     ],
 )

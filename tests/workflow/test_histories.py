@@ -220,6 +220,7 @@ class History:
         path = self.project.folder / "workflow/posenc/metrics/__init__.py"
         whole = path.read_bytes()
         path.write_bytes(whole + b"\nSCALE = 1\n")
+        self.tell("with a constant in a package:")
         self.run_targets()
         path.write_bytes(whole)
 
@@ -334,6 +335,10 @@ def test_one_plain_run_ends_with_what_a_fresh_clone_makes(history, fresh, seed):
     assert result.returncode == 0, f"{story}\n{result.stdout[-4000:]}"
     digests, (_, expected) = artifacts(project), fresh[history.variant]
     digests = {name: sha for name, sha in digests.items() if "data/studies/other/" not in name}
+    if front_end[0] == "dvc":
+        # It takes a result from its cache and calls no job, so that the checkpoint of a training
+        # that was killed stays for the next one.
+        digests = {name: sha for name, sha in digests.items() if "data/partial/" not in name}
     stale = {name for name in expected if digests.get(name) != expected[name]}
     assert stale == set() and digests.keys() == expected.keys(), (
         f"{story}\n{sorted(stale)}\nmore: {sorted(digests.keys() - expected.keys())}\n"

@@ -105,8 +105,9 @@ def from_place(name: str, place: Path, is_kept: bool = False) -> Model:
             reading = _reading(name, folder)
             network = load_network(folder, reading.family, is_kept=is_kept)
             own = read_tokenizer(name, folder)
-            is_decoder = _architecture(name, network).has_losses
-            own = fitted_tokenizer(own, folder, is_decoder)
+            architecture = _architecture(name, network)
+            reading = _within(architecture, reading)
+            own = fitted_tokenizer(own, folder, architecture.has_losses)
         return _checked(name, network, own, reading)
 
 
@@ -149,6 +150,7 @@ def _held(network: Any, tokenizer: Any) -> Model:
     modes_before = [(module, module.training) for module in network.modules()]
     try:
         architecture = _architecture(name, network)
+        reading = _within(architecture, reading)
         attention.register()
         network.set_attn_implementation(attention.NAME)
         if architecture.has_losses:
@@ -219,13 +221,17 @@ def _reading_of(name: str, config: Any) -> Reading:
     return Reading.model_construct(family=family, max_tokens=min(limits, default=UNBOUNDED))
 
 
+def _within(architecture: Architecture, reading: Reading) -> Reading:
+    """Cut texts at the rows of the table, of which there may be fewer than a configuration says."""
+    most = min(reading.max_tokens, architecture.positions or reading.max_tokens)
+    return reading.model_copy(update={"max_tokens": most})
+
+
 def _checked(name: str, network: Any, tokenizer: Tokenizer, reading: Reading) -> Model:
     """The model, after comparing it with the library."""
     architecture = _architecture(name, network)
     kind = "decoder" if architecture.has_losses else "encoder"
-    # A table may have fewer rows than the configuration says, or none said.
-    most = min(reading.max_tokens, architecture.positions or reading.max_tokens)
-    said = {"kind": kind, "position": architecture.position.kind, "max_tokens": most}
+    said = {"kind": kind, "position": architecture.position.kind}
     reading = reading.model_copy(update=said)
     try:
         verification = verified(network, read(network, tokenizer, reading.max_tokens))

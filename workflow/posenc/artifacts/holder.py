@@ -167,6 +167,15 @@ def _beat(handle: int, end: threading.Event) -> None:
             return
 
 
+def is_held(root: Path) -> bool:
+    """Whether a front end is at work; not, for a job whose front end was killed."""
+    handle = _open(root / FRONT_END)
+    try:
+        return not _lock(handle, fcntl.LOCK_SH) or _is_alive_elsewhere(root, _said(root))
+    finally:
+        os.close(handle)
+
+
 def release(hold: Hold) -> None:
     """Let others work."""
     hold.end.set()

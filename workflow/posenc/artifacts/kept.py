@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote
 from posenc.artifacts import receipts
 from posenc.artifacts.contents import Contents
 from posenc.artifacts.files import UNFINISHED, ArtifactError, told
+from posenc.artifacts.holder import is_held
 from posenc.artifacts.receipts import STANDS_FOR_FOLDER, Receipt
 
 PLACE = Path("data/kept")
@@ -104,7 +105,8 @@ def parts(path: Path, outputs: Collection[str]) -> Iterator[None]:
         try:
             yield
         except MovedError:
-            for name in written:
+            # After its front end was killed, what is there may be of who came since, such as DVC.
+            for name in written if is_held(Path()) else ():
                 name.unlink(missing_ok=True)
             forget_parts(path)
             raise

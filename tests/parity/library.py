@@ -1,7 +1,10 @@
-"""The library's own small models with random weights."""
+"""The library's own small models with random weights, and its own losses."""
 
+import numpy as np
 import torch
 import transformers
+from torch import nn
+from torch.nn import functional
 
 SIZES = {"num_hidden_layers": 3, "num_attention_heads": 4, "hidden_size": 32}
 
@@ -30,3 +33,11 @@ def reference(family: str) -> transformers.PreTrainedModel:
             torch.nn.init.normal_(weight, std=0.5)
     model.set_attn_implementation("eager")
     return model.eval()
+
+
+def library_losses(network: nn.Module, ids: np.ndarray) -> torch.Tensor:
+    """Of tokens 1, 2, ..., by the library's own forward pass, [tokens - 1]."""
+    tokens = torch.as_tensor(ids)
+    with torch.inference_mode():
+        logits = network(tokens[None], use_cache=False).logits[0]  # [tokens, vocabulary]
+    return functional.cross_entropy(logits[:-1], tokens[1:], reduction="none")

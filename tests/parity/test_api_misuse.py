@@ -15,10 +15,10 @@ import pandas
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional
 
 import posenc
 from tests.parity.any_models import text, tiny, words
+from tests.parity.library import library_losses
 
 TEXTS = [text(82, 62, 50, 28, 31, 6, 9, 4), text(7, 11, 19, 23, 41, 43)]
 CLOSE = 1e-4
@@ -27,13 +27,6 @@ CLOSE = 1e-4
 
 def loaded(kind: str = "llama", task: str = "causal") -> posenc.Model:
     return posenc.load(tiny(task, kind), tokenizer=words())
-
-
-def library_losses(network: nn.Module, ids: np.ndarray) -> np.ndarray:
-    """Of tokens 1, 2, ..., by the library's own forward pass."""
-    with torch.inference_mode():
-        logits = network(torch.tensor(ids)[None], use_cache=False).logits[0]  # [tokens, vocabulary]
-    return functional.cross_entropy(logits[:-1], torch.tensor(ids[1:]), reduction="none").numpy()
 
 
 def add_bias(network: nn.Module) -> None:
@@ -119,7 +112,7 @@ def test_a_changed_network_that_is_loaded_again_is_the_library_s(change):
     except posenc.ConditionError:
         pytest.fail("what was just loaded is run")
     for nll, ids in zip(run.nll, run.ids, strict=True):
-        assert np.abs(nll - library_losses(network, ids)).max() < CLOSE
+        assert np.abs(nll - library_losses(network, ids).numpy()).max() < CLOSE
 
 
 def test_weights_may_change():
@@ -129,7 +122,7 @@ def test_weights_may_change():
         model.network.lm_head.weight.mul_(0.5)
     model.network.model.layers[0].register_forward_hook(lambda *given: None)
     run = posenc.run(model, TEXTS)
-    assert np.abs(run.nll[0] - library_losses(model.network, run.ids[0])).max() < CLOSE
+    assert np.abs(run.nll[0] - library_losses(model.network, run.ids[0]).numpy()).max() < CLOSE
 
 
 def test_two_models_of_one_network_are_under_one_condition():

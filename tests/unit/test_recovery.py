@@ -120,9 +120,11 @@ CALLS = {
 }
 
 
-def test_a_job_is_left_alone_while_a_front_end_is_at_work(folder, start):
-    """Whatever that is called: it holds the project."""
-    job = start(*JOB)
+@pytest.mark.parametrize("call", CALLS)
+def test_a_job_of_a_snakemake_that_is_at_work_is_left_alone(folder, start, call):
+    """However that was called: it holds the project."""
+    start(*CALLS[call], name="snakemake", text=spawning(folder, JOB))
+    job = spawned(folder)
     assert end_orphans(folder, is_alone=False) == []
     assert is_there(job)
 

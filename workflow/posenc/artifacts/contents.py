@@ -17,13 +17,18 @@ Signature = tuple[int, int, int, int]
 """Size, inode, and the dates of the last change of contents and of status, in nanoseconds."""
 
 
-def signature(path: str | os.PathLike) -> Signature | None:
-    """What changes with a file's bytes, also when its date is set back; None without a file."""
+def status(path: str | os.PathLike) -> os.stat_result | None:
+    """What the file system says of a file; None without a file."""
     try:
-        stat = os.stat(path)
+        return os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return stat.st_size, stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns
+
+
+def signature(path: str | os.PathLike) -> Signature | None:
+    """What changes with a file's bytes, also when its date is set back; None without a file."""
+    stat = status(path)
+    return stat and (stat.st_size, stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns)
 
 
 class Contents:

@@ -286,6 +286,6 @@ def _sha256(path: str) -> str:
 
 
 def look_again() -> None:
-    """Read files and versions anew at the next question: they may have been edited meanwhile."""
+    """Forget what was read of files and versions, which may have changed since."""
     for read in (_package_digest, _sha256, _version):
         read.cache_clear()

@@ -9,10 +9,10 @@ import runpy
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from posenc.artifacts import imports, kept, receipts
-from posenc.artifacts.contents import Contents, Signature, signature
+from posenc.artifacts.contents import Contents, status
 from posenc.artifacts.files import ArtifactError, read_json
 from posenc.artifacts.holder import working
 from posenc.artifacts.kept import MovedError
@@ -21,21 +21,6 @@ from posenc.artifacts.receipts import Receipt
 Options = Mapping[str, Sequence[str]]
 _CODE = re.compile(r"/code/(posenc\.[\w.]+)\.json$")
 """The list of a step's code among the files that a job reads."""
-
-
-class Marks(NamedTuple):
-    """A file as the file system has it: its signature; its links, rights and owners."""
-
-    file: Signature
-    status: tuple[int, int, int, int]
-
-
-def _marks(path: str) -> Marks | None:
-    file = signature(path)
-    if file is None:
-        return None
-    stat = os.stat(path)
-    return Marks(file, (stat.st_nlink, stat.st_mode, stat.st_uid, stat.st_gid))
 
 
 def run(options: Options, command: Sequence[str], plan: Mapping[str, Any]) -> None:
@@ -75,7 +60,7 @@ def _run(options: Options, command: Sequence[str], plan: Mapping[str, Any]) -> N
         )
     inputs = options["inputs"]
     before = receipts.digests(inputs, contents.digest)
-    marks = {path: _marks(path) for path in inputs}
+    statuses = {path: status(path) for path in inputs}
     for path in inputs:
         if code := _CODE.search(path):
             imports.PLANNED[code[1]] = read_json(path)
@@ -96,7 +81,7 @@ def _run(options: Options, command: Sequence[str], plan: Mapping[str, Any]) -> N
         except SystemExit as end:
             if end.code:
                 raise
-        _refuse_moved(rule, before, marks, contents)
+        _refuse_moved(rule, before, statuses, contents)
     if place is None:
         return
     paths = [path for path in options["outputs"] if Path(path) != place]
@@ -127,7 +112,10 @@ def _is_kept(
 
 
 def _refuse_moved(
-    rule: str, before: Mapping[str, str], marks: Mapping[str, Marks | None], contents: Contents
+    rule: str,
+    before: Mapping[str, str],
+    statuses: Mapping[str, os.stat_result | None],
+    contents: Contents,
 ) -> None:
     """Stop if a file differs from before, or differed meanwhile.
 
@@ -137,17 +125,25 @@ def _refuse_moved(
         With its name.
     """
     for path, digest in before.items():
-        now, then = _marks(path), marks[path]
-        # The date of the status tells of an edit that was undone under the old date, and also of a
-        # hard link or other rights, which leave the bytes as they are.
-        if (
-            now is not None
-            and then is not None
-            and now.file[:3] == then.file[:3]
-            and (now.file == then.file or now.status != then.status)
-            and contents.digest(path) == digest
-        ):
-            continue
-        raise MovedError(
-            f"{path} was changed while {rule} was at work: its result is discarded; start again"
-        )
+        if not _is_untouched(statuses[path], status(path)) or contents.digest(path) != digest:
+            raise MovedError(
+                f"{path} was changed while {rule} was at work: its result is discarded; start again"
+            )
+
+
+def _is_untouched(then: os.stat_result | None, now: os.stat_result | None) -> bool:
+    """Whether nobody can have written to a file in between, by what the file system says of it.
+
+    The date of the status tells of an edit that was undone under the old date. A hard link and
+    other rights change it too, and leave the bytes as they are.
+    """
+
+    def is_same(*names: str) -> bool:
+        return all(getattr(then, f"st_{name}") == getattr(now, f"st_{name}") for name in names)
+
+    return (
+        then is not None
+        and now is not None
+        and is_same("size", "ino", "mtime_ns")
+        and (is_same("ctime_ns") or not is_same("nlink", "mode", "uid", "gid"))
+    )

@@ -76,6 +76,6 @@ def turned(
         return
     if rotation.problem is not None:
         raise ConditionError(f"{architecture(model).model_type}: {rotation.problem}")
-    change = functools.partial(positions.turned, condition.position)
+    change = functools.partial(positions.changed_angles, condition.position)
     with rotation.turned(change, tokens):
         yield

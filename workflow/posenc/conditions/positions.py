@@ -132,7 +132,7 @@ def base(angles: Angles, *, stretch: Factor) -> Angles:
     return angles * rotary.frequencies(width, rotary.ntk_base(1.0, stretch, width))
 
 
-def turned(section: Any, angles: NDArray[np.float64]) -> NDArray[np.float64]:
+def changed_angles(section: Any, angles: NDArray[np.float64]) -> NDArray[np.float64]:
     """What a condition makes of a rotation's angles, which have no end, unlike a table.
 
     Parameters

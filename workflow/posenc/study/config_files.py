@@ -73,6 +73,6 @@ def foresee(params: Params, folder: Path) -> dict[str, str]:
 
 
 def is_edited(params: Params) -> bool:
-    """Whether ``data/config`` differs from what would be written now; the code is read anew."""
+    """Whether ``data/config`` differs from what would be written now. It reads the code again."""
     imports.look_again()
     return any(not holds_json(path, value) for path, value in sections(params))

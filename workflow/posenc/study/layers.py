@@ -133,15 +133,14 @@ class Layers:
         tuple
             File and line, and an identity that all that is said there shares.
         """
-        if location[:3] == ("figures", "style", "labels") and len(location) > 3:
-            labelled = self._labels.get(location[3])
-            is_own = self.own.place(location)[1] == len(location)
-            inside = ("labels", *location[3:])
-            line, depth = self.built_in.place(inside)
-            if not is_own and labelled is not None:
+        is_label = location[:3] == ("figures", "style", "labels") and len(location) > 3
+        if is_label and self.own.place(location)[1] < len(location):
+            built_in = ("labels", *location[3:])
+            line, depth = self.built_in.place(built_in)
+            if (labelled := self._labels.get(location[3])) is not None:
                 location = (*labelled[1], "shown_as")
-            elif not is_own and depth == len(inside):
-                return f"{_shown(self.built_in)}:{line}", (BUILT_IN, inside)
+            elif depth == len(built_in):
+                return f"{_shown(self.built_in)}:{line}", (BUILT_IN, built_in)
         key, rest = self._split(location)
         parts = list(self._said(key)) if key else []
         if key in self._members and rest[:1] == ("source",):

@@ -159,15 +159,16 @@ class Study(Section):
             for value in values:
                 if values.count(value) > 1:
                     raise ValueError(f"{key} names {value!r} twice")
+        listed = [*self.pretrained, *self.trained]
         for name in self.models:
             if name in self.pretrained and name in self.trained:
                 raise ValueError(f"models names {name!r}, which pretrained and trained both name")
-            if name not in [*self.pretrained, *self.trained]:
+            if name not in listed:
                 raise ValueError(
                     f"models names {name!r}, which must be in exactly one of pretrained and trained"
-                    f"{suggestion(name, [*self.pretrained, *self.trained])}"
+                    f"{suggestion(name, listed)}"
                 )
-        for name in [*self.pretrained, *self.trained]:
+        for name in listed:
             if name not in self.models:
                 raise ValueError(f"{name!r} is in pretrained or trained, but not in models")
         self._check_part("captured", "models")

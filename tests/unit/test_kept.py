@@ -183,6 +183,18 @@ def test_parts_of_jobs_that_the_study_no_longer_has_are_forgotten():
     assert not list(kept.PARTS.iterdir())
 
 
+def test_what_killed_jobs_had_begun_goes_when_the_whole_study_is_made_and_not_before():
+    interrupted([str(OWN / "x.json")], lambda: write_sealed(OWN / "x.json", {}))
+    begun, of_another = OWN / "partial/trial", Path("data/studies/other/partial")
+    for folder in (begun, of_another):
+        folder.mkdir(parents=True)
+        (folder / "checkpoint.pt").write_text("half")
+    kept.prune(OWN, [place("masks")])
+    assert list(kept.PARTS.iterdir()) and begun.exists()
+    kept.prune(OWN, [place("masks")], [OWN / "partial", OWN / "captures"])
+    assert not list(kept.PARTS.iterdir()) and not begun.parent.exists() and of_another.exists()
+
+
 def test_only_the_last_result_of_a_job_is_kept():
     finish("first", {"source.txt": None}, {"data/studies/mine/a": "three"})
     kept.prune(OWN, [place("first"), place("second")])

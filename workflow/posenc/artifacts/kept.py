@@ -223,7 +223,7 @@ def restore_all(
         say(f"brought back {back} result{'s' * (back > 1)} that had been removed or changed")
 
 
-def prune(of_study: Path, wanted: Iterable[Path]) -> None:
+def prune(of_study: Path, wanted: Iterable[Path], unfinished: Iterable[Path] = ()) -> None:
     """Forget results of jobs that a study no longer has, and what no receipt names.
 
     Parameters
@@ -232,12 +232,18 @@ def prune(of_study: Path, wanted: Iterable[Path]) -> None:
         The study's folder.
     wanted
         Receipts of its jobs.
+    unfinished
+        Where its jobs keep what they have not finished, if all of them are done: one that was
+        killed may have been replaced by its result in DVC's cache, and does not go on.
     """
-    wanted = set(wanted)
+    wanted, unfinished = set(wanted), list(unfinished)
     for folder in PARTS.glob("*"):
         path = Path(unquote(folder.name))
-        if path.is_relative_to(of_study) and path not in wanted:
+        is_done = bool(unfinished) and path in wanted
+        if is_done or (path.is_relative_to(of_study) and path not in wanted):
             shutil.rmtree(folder)
+    for folder in unfinished:
+        shutil.rmtree(folder, ignore_errors=True)
     named = set()
     for path, receipt in every():
         if path.is_relative_to(of_study) and path not in wanted:

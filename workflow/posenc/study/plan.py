@@ -102,6 +102,13 @@ def folder(params: Params) -> Path:
     return STUDIES / params.study.name
 
 
+def unfinished(params: Params) -> list[Path]:
+    """Folders of what the active study's jobs have begun: checkpoints, trials, shards of runs."""
+    own = folder(params)
+    trained = [Path("data/partial") / model for model in params.study.trained]
+    return [own / "partial", own / "captures", *trained]
+
+
 def training_dataset(params: Params, model: str) -> str:
     """The data set that a trained model learns from, in whichever study names it.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import multiprocessing
 import os
@@ -54,6 +56,18 @@ def test_a_second_front_end_is_refused_and_told_which_is_at_work(tmp_path):
     finally:
         other.finish()
     holder.release(holder.hold(tmp_path, "posenc record"))
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch, number):
+    def flock(handle: int, kind: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(BusyError, match="file system without locks.*another disk"):
+        holder.hold(tmp_path, "posenc record")
+    with pytest.raises(BusyError, match="file system without locks"), holder.working(tmp_path):
+        pass
 
 
 def test_a_front_end_that_is_killed_lets_go(tmp_path):

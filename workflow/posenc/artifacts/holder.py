@@ -9,6 +9,7 @@ share ``data`` by a link. Hosts whose file system does not share locks are known
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -29,8 +30,12 @@ PATIENCE = 10.0
 """Seconds that jobs of a killed run are waited for."""
 
 
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+"""What file systems say that know no locks, as Lustre where it was mounted without them."""
+
+
 class BusyError(RuntimeError):
-    """Another front end is at work in the project."""
+    """A project cannot be held: another front end is at work, or could be without being noticed."""
 
 
 class Hold(NamedTuple):
@@ -59,11 +64,18 @@ def _open(path: Path) -> int:
     return handle
 
 
-def _lock(handle: int, kind: int) -> bool:
+def _lock(handle: int, kind: int, wait: int = fcntl.LOCK_NB) -> bool:
     try:
-        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+        fcntl.flock(handle, kind | wait)
     except BlockingIOError:
         return False
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        raise BusyError(
+            f"data lies on a file system without locks ({error.strerror}), where a second run would "
+            f"not be noticed: mount it with locks (Lustre: the option flock), or work on another disk"
+        ) from None
     return True
 
 
@@ -120,7 +132,8 @@ def hold(root: Path, command: str, end_orphans: Callable[[bool], object] = lambd
     Raises
     ------
     BusyError
-        If another front end is at work, or jobs of one that was killed.
+        If another front end is at work, or jobs of one that was killed; if the file system has no
+        locks.
     """
     handle = _open(root / FRONT_END)
     if not _lock(handle, fcntl.LOCK_EX):
@@ -202,7 +215,7 @@ def working(root: Path) -> Iterator[None]:
     """Be a job for a block: whoever wants to be the front end notices."""
     handle = _open(root / JOBS)
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH)
+        _lock(handle, fcntl.LOCK_SH, wait=0)
         yield
     finally:
         os.close(handle)

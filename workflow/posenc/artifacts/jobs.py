@@ -14,7 +14,7 @@ from typing import Any
 from posenc.artifacts import imports, kept, receipts
 from posenc.artifacts.contents import Contents, status
 from posenc.artifacts.files import ArtifactError, read_json
-from posenc.artifacts.holder import working
+from posenc.artifacts.holder import BusyError, working
 from posenc.artifacts.kept import MovedError
 from posenc.artifacts.receipts import Receipt
 
@@ -41,12 +41,12 @@ def run(options: Options, command: Sequence[str], plan: Mapping[str, Any]) -> No
     SystemExit
         With the step's own code; 1 if something that it read changed.
     """
-    with working(Path()):
-        try:
+    try:
+        with working(Path()):
             _run(options, command, plan)
-        except ArtifactError as error:
-            print(f"error: {error}", file=sys.stderr)
-            raise SystemExit(1) from None
+    except (ArtifactError, BusyError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(1) from None
 
 
 def _run(options: Options, command: Sequence[str], plan: Mapping[str, Any]) -> None:

@@ -64,7 +64,7 @@ def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch, number):
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    with pytest.raises(BusyError, match="file system without locks.*another disk"):
+    with pytest.raises(BusyError, match=r"file system without locks.*another disk"):
         holder.hold(tmp_path, "posenc record")
     with pytest.raises(BusyError, match="file system without locks"), holder.working(tmp_path):
         pass

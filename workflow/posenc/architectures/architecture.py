@@ -8,7 +8,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,9 @@ from posenc.architectures import attention
 from posenc.architectures.classes import positions_of
 from posenc.architectures.needs import Need
 from posenc.architectures.position import NoPosition, Rotation, Table, replaced
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 LINEAR, OWN = "linear", "own"
 """Heads: a product with the output embedding, or more than that."""
@@ -144,7 +147,7 @@ class Architecture:
         By need: None where it is verified, else why it is not there.
     """
 
-    model: nn.Module
+    model: PreTrainedModel
     body: nn.Module
     model_type: str
     causal: bool
@@ -179,9 +182,14 @@ class Architecture:
         return len({(layer.n_heads, layer.d_head) for layer in self.layers}) == 1
 
     @property
+    def input_embedding(self) -> nn.Embedding:
+        """The module that token ids are looked up in, or a class of the model's own like it."""
+        return cast(nn.Embedding, self.model.get_input_embeddings())
+
+    @property
     def vocabulary_size(self) -> int:
         """Rows of the input embeddings."""
-        return self.model.get_input_embeddings().weight.shape[0]
+        return self.input_embedding.weight.shape[0]
 
     @property
     def filler(self) -> int:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,9 @@ from transformers.masking_utils import sdpa_mask
 
 from posenc.architectures.observed import Call, Observed, unknown
 from posenc.architectures.options import Options
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 NAME = "posenc"
 LAYERS = "_posenc_layers"
@@ -54,7 +57,7 @@ _observed: Observed | None = None
 _is_explicit = False
 
 
-def layer_of(module: nn.Module) -> int:
+def layer_of(module: Any) -> int:
     """The layer that a call of an attention module belongs to.
 
     A module that computes several layers, as where all share their weights, counts its calls.
@@ -104,7 +107,7 @@ def _attention(
     return explicit(query, key, value, options, bias).transpose(1, 2).contiguous(), None
 
 
-def _plain(given: Mapping[str, object]) -> dict[str, object]:
+def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
     """What the library's own function takes of a call without sinks."""
     return {name: value for name, value in given.items() if name != "s_aux"}
 
@@ -198,6 +201,7 @@ def _mask(*args, **kwargs) -> Tensor | None:
         return sdpa_mask(*args, **kwargs)
     whole = kwargs | {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
     mask = sdpa_mask(*args, **whole)  # bool [batch, 1, tokens, tokens]
+    assert mask is not None  # it may not be skipped
     _observed.masks.append((mask, kwargs["mask_function"]))
     return mask
 
@@ -253,7 +257,7 @@ def gives_content(module: nn.Module) -> bool:
 
 
 @contextlib.contextmanager
-def recording_before_rotation(model: nn.Module) -> Iterator[Recording]:
+def recording_before_rotation(model: PreTrainedModel) -> Iterator[Recording]:
     """Record queries and keys as their maps give them, before any rotation, during a block.
 
     Keys are recorded once for each query head, as those of :func:`recording` are, which the same

@@ -36,7 +36,7 @@ def config_of(raw: Mapping[str, Any]) -> PretrainedConfig:
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     kind = raw.get("model_type")
-    if kind not in CONFIG_MAPPING:
+    if not isinstance(kind, str) or kind not in CONFIG_MAPPING:
         import transformers
 
         remote = ", and code beside weights is not run" if "auto_map" in raw else ""

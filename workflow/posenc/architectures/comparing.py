@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from posenc.architectures.architecture import Architecture, quiet
 from posenc.architectures.needs import ArchitectureError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 FLOAT32 = 2e-4
 """Relative difference of hidden states that float32 rounding explains, against the largest."""
@@ -58,7 +61,7 @@ class Check:
 
 
 @contextlib.contextmanager
-def under(model: nn.Module, name: str) -> Iterator[None]:
+def under(model: PreTrainedModel, name: str) -> Iterator[None]:
     """Let a model compute its attention by another implementation, during a block."""
     former = model.config._attn_implementation
     if former != name:
@@ -70,7 +73,7 @@ def under(model: nn.Module, name: str) -> Iterator[None]:
             model.set_attn_implementation(former)
 
 
-def sample_ids(model: nn.Module, tokens: int) -> list[int]:
+def sample_ids(model: PreTrainedModel, tokens: int) -> list[int]:
     """Tokens that are neither padding nor special.
 
     Raises

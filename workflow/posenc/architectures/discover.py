@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -37,12 +37,15 @@ from posenc.architectures.observed import ONLY_OWN, UNSEEN, Call, Observed
 from posenc.architectures.position import NoPosition, Rotation, Table
 from posenc.architectures.turns import find_turns
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 TOKENS = 6
 """Of the forward passes that look at a model."""
 _KEPT = "_posenc_architecture"
 
 
-def of(model: nn.Module) -> Architecture:
+def of(model: PreTrainedModel) -> Architecture:
     """The architecture of a model, discovered when first asked for.
 
     Raises
@@ -57,12 +60,12 @@ def of(model: nn.Module) -> Architecture:
     return arch
 
 
-def forget(model: nn.Module) -> None:
+def forget(model: PreTrainedModel) -> None:
     """Have a model looked at again when it is next asked for: its modules may be others."""
     model.__dict__.pop(_KEPT, None)
 
 
-def discover(model: nn.Module) -> Architecture:
+def discover(model: PreTrainedModel) -> Architecture:
     """Look at a model in a few forward passes.
 
     Raises
@@ -102,7 +105,7 @@ def discover(model: nn.Module) -> Architecture:
         model.train(was_training)
 
 
-def _runs(model: nn.Module, ids: Tensor, name: str) -> bool:
+def _runs(model: PreTrainedModel, ids: Tensor, name: str) -> bool:
     """Whether a model runs with an implementation of attention."""
     former = model.config._attn_implementation
     model.config._attn_implementation = name  # also of types that do not let it be set
@@ -116,7 +119,7 @@ def _runs(model: nn.Module, ids: Tensor, name: str) -> bool:
     return True
 
 
-def _looked_at(model: nn.Module, kind: str, ids: Tensor) -> Architecture:
+def _looked_at(model: PreTrainedModel, kind: str, ids: Tensor) -> Architecture:
     body, head = _body(model, kind, ids)
     called: list[tuple[nn.Module, Mapping[str, Any], Any]] = []
     with contextlib.ExitStack() as stack, attention.observing() as seen:
@@ -172,7 +175,7 @@ def _looked_at(model: nn.Module, kind: str, ids: Tensor) -> Architecture:
     return arch
 
 
-def _body(model: nn.Module, kind: str, ids: Tensor) -> tuple[nn.Module, str | None]:
+def _body(model: PreTrainedModel, kind: str, ids: Tensor) -> tuple[nn.Module, str | None]:
     """The outermost module, other than the model, that gives hidden states; and the head.
 
     Without a head, it is the model itself.
@@ -224,6 +227,7 @@ def _number(seen: Observed) -> None:
 
 
 def _layer(call: Call, seen: Observed) -> Layer:
+    mask: Callable | None
     if call.mask is None:
         mask = causal_mask_function if call.is_causal else bidirectional_mask_function
     else:
@@ -259,7 +263,7 @@ def _blocks(body: nn.Module, modules: list[nn.Module]) -> Sequence[nn.Module]:
         if isinstance(module, nn.ModuleList) and len(module) == len(modules):
             pairs = zip(module, modules, strict=True)
             if all(any(part is own for part in block.modules()) for block, own in pairs):
-                return module
+                return cast(Sequence[nn.Module], module)
     return ()
 
 
@@ -314,7 +318,9 @@ def _table(arch: Architecture, ids: Tensor) -> Table | None:
     return None
 
 
-def _rows_read(body: nn.Module, module: nn.Module, ids: Tensor, **options: Any) -> list[int] | None:
+def _rows_read(
+    body: nn.Module, module: nn.Embedding, ids: Tensor, **options: Any
+) -> list[int] | None:
     """Rows of a table that a text is given, read from a table whose rows are their numbers."""
     original, outputs = module.weight.data, []  # [rows, d_model]
     numbers = torch.arange(len(original), device=original.device, dtype=original.dtype)  # [rows]
@@ -331,7 +337,7 @@ def _rows_read(body: nn.Module, module: nn.Module, ids: Tensor, **options: Any) 
     return [int(value) for value in values] if len(values) == ids.shape[1] else None
 
 
-def _shift(body: nn.Module, module: nn.Module, ids: Tensor, first: int) -> int:
+def _shift(body: nn.Module, module: nn.Embedding, ids: Tensor, first: int) -> int:
     """How far the rows of a table lie from the position ids that a model is given."""
     if not takes(body, "position_ids"):
         return 0
@@ -354,7 +360,7 @@ def _find_handles(arch: Architecture, ids: Tensor, state: Tensor) -> None:
     if not blocks:
         return
     inside = {id(part) for block in blocks for part in block.modules()}
-    embedding = arch.model.get_input_embeddings()
+    embedding = arch.input_embedding
     looked_up = {id(embedding), id(getattr(arch.position, "module", None))}
     took: list[nn.Module] = []
     gave: list[nn.Module] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -303,7 +303,9 @@ def _first(modules: list[nn.Module], into: dict[int, Tensor]) -> Iterator[None]:
     """Keep what modules are given first, during a block."""
 
     def keep(module: nn.Module, inputs: tuple, named: dict) -> None:
-        into[id(module)] = inputs[0] if inputs else named.get("hidden_states")
+        given = inputs[0] if inputs else named.get("hidden_states")
+        if given is not None:
+            into[id(module)] = given
 
     with contextlib.ExitStack() as stack:
         for module in modules:
@@ -354,7 +356,7 @@ def norm_between(state: Tensor, x: Tensor, passed: Passed, what: str) -> Norm | 
         eps = next((getattr(module, name) for name in EPSILONS if hasattr(module, name)), None)
         if eps is None:
             break
-        gain = module.weight.detach().float()  # [d_model]
+        gain = cast(Tensor, module.weight).detach().float()  # [d_model]
         bias, none = getattr(module, "bias", None), torch.zeros_like(gain)
         for norm in (
             Norm(gain, none if bias is None else bias.detach().float(), eps, is_rms=False),

@@ -7,7 +7,7 @@ import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ Turn = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """From angles [positions, pairs] to other angles."""
 
 
-def is_table(name: str, module: nn.Module) -> bool:
+def is_table(name: str, module: nn.Module) -> TypeGuard[nn.Embedding]:
     """Whether a module of that name is a table of position embeddings."""
     weight = getattr(module, "weight", None)
     is_matrix = isinstance(weight, Tensor) and weight.dim() == 2
@@ -74,7 +74,7 @@ class Table:
         Row of a document's first token less the position id that the model is given for it.
     """
 
-    module: nn.Module
+    module: nn.Embedding
     first: int
     skipped: int | None
     shift: int

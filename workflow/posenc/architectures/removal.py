@@ -53,9 +53,11 @@ class Before(DynamicCache):
         """How far the first query is from the first key."""
         return 0
 
-    def update(self, key: Tensor, value: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any
+    ) -> tuple[Tensor, Tensor]:
         """The keys and values of this pass alone."""
-        return key, value
+        return key_states, value_states
 
 
 def takes_before(arch: Architecture) -> bool:

@@ -59,7 +59,7 @@ def sums_of(arch: Architecture, ids: Sequence[int]) -> Sums:
     NotKnown
         If there is no table, or the model makes another sum.
     """
-    table, embedding = arch.position, arch.model.get_input_embeddings()
+    table, embedding = arch.position, arch.input_embedding
     if not isinstance(table, Table):
         raise NotKnown("its positions are no table")
     if arch.embeddings is None:

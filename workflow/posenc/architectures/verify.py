@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from posenc.architectures import attention
@@ -39,6 +39,9 @@ from posenc.architectures.maps import check_maps
 from posenc.architectures.needs import ArchitectureError, Need
 from posenc.architectures.position import Rotation
 from posenc.architectures.removal import Before, far, removed, takes_before
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 SPECIAL = ("mask", "pad", "bos", "eos", "sep", "cls", "unk")
 """Tokens that a configuration may name."""
@@ -92,12 +95,12 @@ class Verification:
         }
 
 
-Row = Callable[[nn.Module, list[list[int]]], Any]
+Row = Callable[["PreTrainedModel", list[list[int]]], Any]
 """Gives the output of a model for documents in one row."""
 
 
 def verify(
-    model: nn.Module, documents: Sequence[Sequence[int]] = (), row: Row | None = None
+    model: PreTrainedModel, documents: Sequence[Sequence[int]] = (), row: Row | None = None
 ) -> Verification:
     """Compare a model as it is run here with the library's own run of it.
 

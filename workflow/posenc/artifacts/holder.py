@@ -73,8 +73,9 @@ def _lock(handle: int, kind: int, wait: int = fcntl.LOCK_NB) -> bool:
         if error.errno not in NO_LOCKS:
             raise
         raise BusyError(
-            f"data lies on a file system without locks ({error.strerror}), where a second run would "
-            f"not be noticed: mount it with locks (Lustre: the option flock), or work on another disk"
+            f"data lies on a file system without locks ({error.strerror}), where a second run "
+            f"would not be noticed: mount it with locks (Lustre: the option flock), or work on "
+            f"another disk"
         ) from None
     return True
 

@@ -6,11 +6,16 @@ from this one on.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor, nn
 
 from posenc.capture.capture import last_from
 from posenc.capture.parts import blocks
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 Documents = list[list[int]]
 
@@ -20,7 +25,7 @@ class _Returned(Exception):
 
 
 @torch.inference_mode()
-def block_output(model: nn.Module, documents: Documents, layer: int, state: Tensor) -> Tensor:
+def block_output(model: PreTrainedModel, documents: Documents, layer: int, state: Tensor) -> Tensor:
     """What a block returns for an input; the blocks after it are not run.
 
     Parameters
@@ -56,7 +61,7 @@ def block_output(model: nn.Module, documents: Documents, layer: int, state: Tens
 
 @torch.inference_mode()
 def last_given(
-    model: nn.Module,
+    model: PreTrainedModel,
     documents: Documents,
     layer: int,
     state: Tensor,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from posenc.capture.parts import ConditionError, architecture
 from posenc.conditions import profiles
@@ -15,6 +16,9 @@ from posenc.conditions import semantics as rows
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Mask
 from posenc.conditions.semantics import Change
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 KEPT = 64
 """For how many lengths of documents the tensors of a mask are kept."""
@@ -232,7 +236,7 @@ class Branch:
 
 
 def branch_of(
-    model: nn.Module, mask: Mask | None, masks: Mapping[str, LearnedMask] | None = None
+    model: PreTrainedModel, mask: Mask | None, masks: Mapping[str, LearnedMask] | None = None
 ) -> Branch:
     """The branch of a condition's mask; None for the trunk, which has none."""
     arch = architecture(model)

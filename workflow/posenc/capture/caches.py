@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +14,9 @@ from torch import nn
 from posenc.architectures.attention import recording
 from posenc.capture.capture import packed_last
 from posenc.capture.parts import ConditionError, architecture, body
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 class Cache(NamedTuple):
@@ -28,11 +31,11 @@ class Cache(NamedTuple):
         float32 [tokens, key_value_heads * d_head] each.
     """
 
-    keys: list[NDArray[np.float32]]
+    keys: Sequence[NDArray[np.floating]]
     values: list[NDArray[np.float32]]
 
 
-def positions_at_hand(model: nn.Module) -> int:
+def positions_at_hand(model: PreTrainedModel) -> int:
     """How many positions a model can tell apart: rows of its table, or what it is made for."""
     arch = architecture(model)
     if arch.positions is None:
@@ -41,7 +44,7 @@ def positions_at_hand(model: nn.Module) -> int:
 
 
 @torch.inference_mode()
-def cache_of(model: nn.Module, ids: list[int], offset: int = 0) -> Cache:
+def cache_of(model: PreTrainedModel, ids: list[int], offset: int = 0) -> Cache:
     """Run a passage that attends to itself alone, and keep its keys and values.
 
     Parameters
@@ -64,7 +67,7 @@ def cache_of(model: nn.Module, ids: list[int], offset: int = 0) -> Cache:
 
 
 @contextlib.contextmanager
-def _at(model: nn.Module, offset: int) -> Iterator[None]:
+def _at(model: PreTrainedModel, offset: int) -> Iterator[None]:
     """Let positions begin at an offset, during a block."""
 
     def later(_: nn.Module, arguments: tuple, options: dict) -> tuple[tuple, dict]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from posenc.capture.evaluation import INTACT, cosine_sums, last_states_under, losses_under
 from posenc.capture.parts import architecture, is_decoder
@@ -17,6 +17,9 @@ from posenc.conditions.learned import LearnedMask
 from posenc.conditions.masks import FittedMask, LearnedMaskSource, MeanVectors
 from posenc.conditions.section import FIRST_ORDER, Condition
 from posenc.tokens.packing import Pack
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 REACH = 4
 """A parametric mask is written out to so many times the length of the calibration text."""
@@ -67,7 +70,7 @@ class Calibration:
         Tokens of one forward pass.
     """
 
-    model: nn.Module
+    model: PreTrainedModel
     fitting: list[list[int]]
     choosing: list[list[int]]
     batch_tokens: int
@@ -166,7 +169,7 @@ def masked(position: str | dict, profile: dict) -> Condition:
     )
 
 
-def shape_of(model: nn.Module) -> tuple[int, int, int]:
+def shape_of(model: PreTrainedModel) -> tuple[int, int, int]:
     """Layers, heads, and sides that a key can stand on."""
     arch = architecture(model)
     sides = 1 if arch.causal else 2

@@ -10,11 +10,12 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from posenc.architectures import attention
 from posenc.architectures.architecture import quiet
@@ -27,6 +28,9 @@ from posenc.capture.rows import check_ids, output_of
 from posenc.capture.section import Activations
 from posenc.models.devices import wait_for
 from posenc.tokens.packing import Pack, positions_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 _TORCH_DTYPES = {"float16": torch.float16, "float32": torch.float32}
 
@@ -48,7 +52,7 @@ class Shape:
         return self.d_model // self.n_heads if self.width is None else self.width
 
     @classmethod
-    def of(cls, model: nn.Module) -> Shape:
+    def of(cls, model: PreTrainedModel) -> Shape:
         """The sizes of a model.
 
         Raises
@@ -103,7 +107,7 @@ def batches_of(lengths: np.ndarray, documents: range, batch_tokens: int) -> Iter
         yield batch
 
 
-def pad(model: nn.Module, documents: list[list[int]]) -> tuple[Tensor, Tensor]:
+def pad(model: PreTrainedModel, documents: list[list[int]]) -> tuple[Tensor, Tensor]:
     """Documents as rows of one length, padded on the right, on the model's device.
 
     Returns
@@ -127,7 +131,7 @@ def pad(model: nn.Module, documents: list[list[int]]) -> tuple[Tensor, Tensor]:
 
 @torch.inference_mode()
 def forward(
-    model: nn.Module,
+    model: PreTrainedModel,
     documents: list[list[int]],
     is_decoder: bool,
 ) -> tuple[tuple[Tensor, ...], attention.Recording]:
@@ -158,7 +162,7 @@ def forward(
 
 
 @torch.inference_mode()
-def packed_states(model: nn.Module, documents: list[list[int]]) -> tuple[Tensor, ...]:
+def packed_states(model: PreTrainedModel, documents: list[list[int]]) -> tuple[Tensor, ...]:
     """Hidden states of documents that are run in one row, each attending to itself alone.
 
     Parameters
@@ -176,12 +180,14 @@ def packed_states(model: nn.Module, documents: list[list[int]]) -> tuple[Tensor,
     return output_of(model, documents, output_hidden_states=True).hidden_states
 
 
-def packed_last(model: nn.Module, documents: list[list[int]]) -> Tensor:
+def packed_last(model: PreTrainedModel, documents: list[list[int]]) -> Tensor:
     """The last of :func:`packed_states`, [branches, tokens, d_model]; no other is kept."""
     return output_of(model, documents).last_hidden_state
 
 
-def last_from(model: nn.Module, documents: list[list[int]], start: int, state: Tensor) -> Tensor:
+def last_from(
+    model: PreTrainedModel, documents: list[list[int]], start: int, state: Tensor
+) -> Tensor:
     """What :func:`packed_last` gives, from what a block is given; the blocks below are not run.
 
     Parameters
@@ -257,7 +263,7 @@ class Buffer:
         }
 
     def fill(
-        self, model: nn.Module, documents: list[list[int]]
+        self, model: PreTrainedModel, documents: list[list[int]]
     ) -> tuple[dict[str, Tensor], Tensor]:
         """Run a pack.
 
@@ -302,7 +308,7 @@ def overflows(array: NDArray[np.floating]) -> bool:  # [layers, ...]
 
 
 def capture(
-    model: nn.Module,
+    model: PreTrainedModel,
     tokens: list[list[int]],
     packs: Sequence[Pack],
     parameters: Activations,
@@ -377,7 +383,7 @@ def capture(
 
 @torch.inference_mode()
 def document_losses(
-    model: nn.Module,
+    model: PreTrainedModel,
     last: Tensor,  # [tokens, d_model], after the final norm
     documents: list[list[int]],
 ) -> list[np.ndarray]:

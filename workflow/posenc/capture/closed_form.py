@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from posenc.architectures.position import Turned, frequencies
 from posenc.artifacts.files import ArtifactError
@@ -22,6 +23,9 @@ from posenc.metrics.closed_form import Means, visible_pairs
 from posenc.metrics.patterns import softmax
 from posenc.metrics.position_means import CONTENT, INTACT, Curves, PositionMeans, Turn
 from posenc.metrics.rotary import Layout
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 Floats = NDArray[np.float64]
 
@@ -147,7 +151,7 @@ class HeadMeans:
         Tokens of the longest document.
     """
 
-    def __init__(self, model: nn.Module, longest: int) -> None:
+    def __init__(self, model: PreTrainedModel, longest: int) -> None:
         self.model, self.is_rotary = model, is_rotary(model)
         self._means = PositionMeans(2 if self.is_rotary else longest)
 

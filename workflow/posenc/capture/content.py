@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from posenc.architectures.attention import (
     Recording,
@@ -19,6 +19,9 @@ from posenc.capture.interventions import applied
 from posenc.capture.pair_scores import turns_of
 from posenc.capture.parts import ConditionError, architecture, is_decoder, is_rotary
 from posenc.conditions.section import Condition
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 class Heads(NamedTuple):
@@ -61,7 +64,9 @@ def scores_of(
 
 
 @torch.inference_mode()
-def with_and_without(model: nn.Module, documents: list[list[int]], position: str = "zero") -> Heads:
+def with_and_without(
+    model: PreTrainedModel, documents: list[list[int]], position: str = "zero"
+) -> Heads:
     """Run documents with positions, and tell what queries and keys would be without them.
 
     Parameters
@@ -94,7 +99,7 @@ def with_and_without(model: nn.Module, documents: list[list[int]], position: str
     return Heads(intact.queries, intact.keys, content.queries, content.keys, scaling)
 
 
-def _louder(model: nn.Module, content: Recording) -> None:
+def _louder(model: PreTrainedModel, content: Recording) -> None:
     """Multiply queries and keys by the factor that the library applies as it turns them.
 
     A model keeps it without rotation. YaRN's is not 1: Peng et al. (2023),
@@ -107,14 +112,14 @@ def _louder(model: nn.Module, content: Recording) -> None:
             vectors[layer] = scale * vectors[layer]  # [batch, n_heads, tokens, d_head]
 
 
-def _gives_content(model: nn.Module) -> bool:
+def _gives_content(model: PreTrainedModel) -> bool:
     """Whether maps of queries and keys give what is turned, and nothing comes between."""
     arch = architecture(model)
     has_maps = all(gives_content(layer.module) for layer in arch.layers)
     return has_maps and arch.can.get(Need.MAPS, "not verified") is None
 
 
-def turned_back(model: nn.Module, intact: Recording) -> Recording:
+def turned_back(model: PreTrainedModel, intact: Recording) -> Recording:
     """Queries and keys as they were before rotation, from those that were turned.
 
     Raises
@@ -125,12 +130,12 @@ def turned_back(model: nn.Module, intact: Recording) -> Recording:
     content, turns = Recording(), turns_of(model)
     content.options = intact.options
     for layer, query in intact.queries.items():
-        pair = query, intact.keys[layer]  # [batch, n_heads, tokens, d_head] each
+        key = intact.keys[layer]  # [batch, n_heads, tokens, d_head], as the query
         if (turn := turns.get(layer)) is not None:
             places = torch.arange(query.shape[2], device=query.device)  # [tokens]
             cosine, sine = cosines_sines(
                 turn.module, turn.layer_type, turn.form, query, places
             )  # [tokens, pairs] each
-            pair = tuple(rotated_as(x, turn, cosine, -sine) for x in pair)
-        content.queries[layer], content.keys[layer] = pair
+            query, key = (rotated_as(x, turn, cosine, -sine) for x in (query, key))
+        content.queries[layer], content.keys[layer] = query, key
     return content

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -28,6 +28,9 @@ from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition
 from posenc.models.devices import tokens_at_once
 from posenc.tokens.packing import Pack, packs_of, windows_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 INTACT = Condition()
 STATES_BYTES = 2**29
@@ -58,7 +61,7 @@ class Outcome:
 
 @torch.inference_mode()
 def stacked_states(
-    model: nn.Module,
+    model: PreTrainedModel,
     documents: list[list[int]],
     conditions: Sequence[Condition],
     masks: Mapping[str, LearnedMask],
@@ -103,7 +106,7 @@ def stacked_states(
 
 
 def _alone(
-    model: nn.Module,
+    model: PreTrainedModel,
     documents: list[list[int]],
     condition: Condition,
     masks: Mapping[str, LearnedMask],
@@ -166,7 +169,7 @@ class _Tree:
 
 
 def states_under(
-    model: nn.Module,
+    model: PreTrainedModel,
     documents: list[list[int]],
     conditions: Sequence[Condition],
     masks: Mapping[str, LearnedMask],
@@ -218,7 +221,7 @@ def groups_of(conditions: Mapping[str, Condition]) -> list[list[str]]:
 
 
 def _packs(
-    model: nn.Module,
+    model: PreTrainedModel,
     documents: list[list[int]],
     conditions: Mapping[str, Condition],
     groups: list[list[str]],
@@ -237,7 +240,7 @@ def _packs(
 
 
 def last_states_under(
-    model: nn.Module,
+    model: PreTrainedModel,
     documents: list[list[int]],
     conditions: Mapping[str, Condition],
     masks: Mapping[str, LearnedMask],
@@ -277,7 +280,7 @@ def last_states_under(
 
 
 def losses_under(
-    model: nn.Module,
+    model: PreTrainedModel,
     documents: list[list[int]],
     conditions: Mapping[str, Condition],
     masks: Mapping[str, LearnedMask],
@@ -299,7 +302,7 @@ def losses_under(
 
 
 def evaluate(
-    model: nn.Module,
+    model: PreTrainedModel,
     documents: list[list[int]],
     counted: list[list[bool]],
     conditions: Mapping[str, Condition],

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from posenc.artifacts.precision import StatesError, loss_error
 from posenc.capture.capture import document_losses, packed_states
 from posenc.capture.parts import is_decoder
 from posenc.models.affine import pack
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class Sample:
     nll: np.ndarray
 
     @classmethod
-    def of(cls, model: nn.Module, documents: list[list[int]]) -> Sample:
+    def of(cls, model: PreTrainedModel, documents: list[list[int]]) -> Sample:
         """Run documents in one row."""
         states = [state[0] for state in packed_states(model, documents)]
         nll = np.empty(0, np.float32)
@@ -51,7 +55,7 @@ class Sample:
         }
 
 
-def faster(model: nn.Module) -> nn.Module:
+def faster(model: PreTrainedModel) -> PreTrainedModel:
     """Let a ready model compute in bfloat16; it is changed in place."""
     # Parameters alone: a rotation's frequencies are a buffer. Rounded, they would turn what stands
     # some hundred tokens into a document by up to a radian too much.

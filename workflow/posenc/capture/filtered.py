@@ -12,16 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from posenc.capture.branches import Documents
 from posenc.capture.capture import last_from
 from posenc.capture.masked_attention import PairScores, scored
 from posenc.metrics.band_projections import Basis, prefix_projections, projection
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 Kept = Callable[[int], NDArray[np.bool_]]
 """Which of a basis of so many tokens are kept, bool [tokens]."""
@@ -138,7 +142,7 @@ class Scaled:
 
 @torch.inference_mode()
 def states_scored(
-    model: nn.Module,
+    model: PreTrainedModel,
     documents: list[list[int]],
     scores: PairScores,
     layers: Sequence[int],

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -26,6 +27,9 @@ from posenc.conditions import positions
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition, LearnedPosition, Scale
 from posenc.models import schemes
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 def embeddings_of(
@@ -50,7 +54,7 @@ def embeddings_of(
     return torch.cat([head, whole]) if first else whole
 
 
-def _check(model: nn.Module, condition: Condition, masks: Mapping[str, LearnedMask]) -> None:
+def _check(model: PreTrainedModel, condition: Condition, masks: Mapping[str, LearnedMask]) -> None:
     arch = architecture(model)
     problem = condition.problem(arch.n_layers, arch.n_heads, positions_of(model))
     if problem is None and condition.position != "intact" and arch.can.get(Need.REMOVABLE):
@@ -73,7 +77,7 @@ def common_part(condition: Condition) -> Condition:
 
 @contextlib.contextmanager
 def embedded(
-    model: nn.Module,
+    model: PreTrainedModel,
     condition: Condition,
     masks: Mapping[str, LearnedMask] | None = None,
     tokens: int = 0,
@@ -92,7 +96,7 @@ def embedded(
         yield
 
 
-def _handle(model: nn.Module, name: str) -> Handle:
+def _handle(model: PreTrainedModel, name: str) -> Handle:
     """Where a tensor passes that a condition changes.
 
     Raises
@@ -109,7 +113,7 @@ def _handle(model: nn.Module, name: str) -> Handle:
 
 @contextlib.contextmanager
 def _with_table(
-    model: nn.Module, condition: Condition, masks: Mapping[str, LearnedMask], tokens: int
+    model: PreTrainedModel, condition: Condition, masks: Mapping[str, LearnedMask], tokens: int
 ) -> Iterator[None]:
     own = table(model)
     embedding = own.module
@@ -130,7 +134,7 @@ def _resized(x: Tensor, change: str | Scale) -> Tensor:  # [batch, tokens, d_mod
 
 @contextlib.contextmanager
 def applied(
-    model: nn.Module,
+    model: PreTrainedModel,
     condition: Condition,
     masks: Mapping[str, LearnedMask] | None = None,
     tokens: int = 0,
@@ -172,7 +176,7 @@ def applied(
 
 
 @contextlib.contextmanager
-def _multiplied(model: nn.Module, branch: Branch) -> Iterator[None]:
+def _multiplied(model: PreTrainedModel, branch: Branch) -> Iterator[None]:
     """Multiply the input of the first block, where the branch says so."""
     if branch.mask is None or branch.mask.semantics != "emb_mul":
         yield

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from posenc.architectures.architecture import LINEAR, Architecture
 from posenc.capture.parts import ConditionError, architecture
 from posenc.models.affine import affine
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 _LOGITS = {"cpu": 2048, "cuda": 2**13}
 """Tokens, and entries of the vocabulary, whose logits are made at a time."""
@@ -40,7 +45,7 @@ def token_losses(
     return torch.cat(losses)
 
 
-def losses_of(model: nn.Module, hidden: Tensor, targets: Tensor) -> Tensor:
+def losses_of(model: PreTrainedModel, hidden: Tensor, targets: Tensor) -> Tensor:
     """As :func:`token_losses`, by the head that a model has.
 
     Raises
@@ -59,7 +64,7 @@ def losses_of(model: nn.Module, hidden: Tensor, targets: Tensor) -> Tensor:
         ) from error
 
 
-def logits_of(model: nn.Module, hidden: Tensor) -> Tensor:
+def logits_of(model: PreTrainedModel, hidden: Tensor) -> Tensor:
     """Logits of hidden states after the final norm, [tokens, d_model] to [tokens, vocabulary]."""
     arch = architecture(model)
     if arch.head == LINEAR:

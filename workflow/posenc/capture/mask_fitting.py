@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -29,12 +30,27 @@ from posenc.conditions import positions
 from posenc.conditions.learned import LearnedMask, hashed_places
 from posenc.conditions.masks import FittedMask
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 
 class _Parameters(nn.Module):
-    """What is fitted: vectors in place of positions, and a few numbers per head."""
+    """What is fitted: vectors in place of positions, and a few numbers per head.
+
+    Of the terms of a mask, those that the source has.
+    """
+
+    first: Tensor  # [n_layers, n_heads]
+    slope: Tensor  # [n_layers, n_heads, sides]
+    logarithm: Tensor  # [n_layers, n_heads, sides]
+    near: Tensor  # [n_layers, n_heads, sides, near]
 
     def __init__(
-        self, source: FittedMask, model: nn.Module, longest: int, base: LearnedMask | None = None
+        self,
+        source: FittedMask,
+        model: PreTrainedModel,
+        longest: int,
+        base: LearnedMask | None = None,
     ) -> None:
         super().__init__()
         self.source, self.shape, self.longest = source, shape_of(model), longest
@@ -194,9 +210,9 @@ def fit(
         if len(order) < source.batch_documents:
             order += generator.permutation(len(data.fitting)).tolist()
         batch, order = order[: source.batch_documents], order[source.batch_documents :]
-        loss = _loss(parameters, data, [data.fitting[index] for index in batch])
+        batch_loss = _loss(parameters, data, [data.fitting[index] for index in batch])
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        batch_loss.backward()
         optimizer.step()
         progress(1)
     return best[1], {

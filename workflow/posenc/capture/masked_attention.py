@@ -11,6 +11,7 @@ import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +27,9 @@ from posenc.architectures.options import Options
 from posenc.capture.branches import KEPT, Branch, Documents, branch_of, lengths_of, real_keys
 from posenc.capture.parts import ConditionError
 from posenc.capture.ragged import Ragged
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 PairScores = Callable[[Tensor, Tensor, Documents], Tensor]
 """Products of a layer's queries and keys, [batch, n_heads, tokens, d_head] each, of documents, as a
@@ -245,7 +249,7 @@ def _future(length: int) -> Tensor:
 
 
 @contextlib.contextmanager
-def scored(model: nn.Module, scores: Mapping[int, PairScores]) -> Iterator[None]:
+def scored(model: PreTrainedModel, scores: Mapping[int, PairScores]) -> Iterator[None]:
     """Let layers take other products of queries and keys, during a block.
 
     Parameters
@@ -264,7 +268,7 @@ def scored(model: nn.Module, scores: Mapping[int, PairScores]) -> Iterator[None]
 
 
 @contextlib.contextmanager
-def _routed(model: nn.Module, name: str, mask: Callable, batch: Batch) -> Iterator[None]:
+def _routed(model: PreTrainedModel, name: str, mask: Callable, batch: Batch) -> Iterator[None]:
     """Route the model's attention through this module, under a name that the library knows."""
     global _batch, _layers
     AttentionInterface.register(name, _attention)
@@ -282,14 +286,14 @@ def _routed(model: nn.Module, name: str, mask: Callable, batch: Batch) -> Iterat
 
 
 @contextlib.contextmanager
-def attending(model: nn.Module, batch: Batch) -> Iterator[Batch]:
+def attending(model: PreTrainedModel, batch: Batch) -> Iterator[Batch]:
     """Let the rows of the forward pass attend under the masks of a batch, during a block."""
     with _routed(model, NAME, sdpa_mask, batch):
         yield batch
 
 
 @contextlib.contextmanager
-def packed(model: nn.Module, documents: Sequence[Sequence[int]]) -> Iterator[None]:
+def packed(model: PreTrainedModel, documents: Sequence[Sequence[int]]) -> Iterator[None]:
     """Treat the one row of the forward pass as several documents, during a block.
 
     Parameters

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from posenc.capture.evaluation import last_states_under
 from posenc.capture.losses import logits_of
@@ -16,12 +16,15 @@ from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition
 from posenc.tokens.packing import Pack
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 _ROWS = 64
 """Places whose logits, one for each token of the vocabulary, are in memory together."""
 
 
 def next_logs_under(
-    model: nn.Module,
+    model: PreTrainedModel,
     documents: list[list[int]],
     candidates: Sequence[NDArray[np.int64]] | None,
     places: int,
@@ -55,7 +58,7 @@ def next_logs_under(
 
 @torch.inference_mode()
 def _next_logs(
-    model: nn.Module,
+    model: PreTrainedModel,
     state: Tensor,  # [tokens, d_model], after the final norm
     pack: Pack,
     candidates: Sequence[NDArray[np.int64]] | None,

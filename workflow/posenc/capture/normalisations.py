@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +11,9 @@ from torch import Tensor, nn
 from posenc.architectures.needs import NotKnown
 from posenc.capture.capture import packed_last
 from posenc.capture.parts import blocks, body, is_decoder
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 class Normalisation(NamedTuple):
@@ -34,7 +37,7 @@ class Normalisation(NamedTuple):
     module: nn.LayerNorm
 
 
-def normalisations(model: nn.Module) -> list[Normalisation]:
+def normalisations(model: PreTrainedModel) -> list[Normalisation]:
     """All of them, in the order in which a token passes them: 2 n_layers + 1.
 
     Raises
@@ -69,7 +72,7 @@ def normalisations(model: nn.Module) -> list[Normalisation]:
 
 
 @torch.inference_mode()
-def passed(model: nn.Module, documents: list[list[int]]) -> list[tuple[Tensor, Tensor]]:
+def passed(model: PreTrainedModel, documents: list[list[int]]) -> list[tuple[Tensor, Tensor]]:
     """Run documents, and give the input and the output of each normalisation, in their order.
 
     Parameters

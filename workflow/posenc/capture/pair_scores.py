@@ -7,11 +7,12 @@ computed again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from posenc.architectures.position import Rotation, Turned, cosines_sines, rotated_as
 from posenc.capture.branches import Documents
@@ -19,6 +20,9 @@ from posenc.capture.parts import ConditionError, architecture
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Clipped, Condition, FirstOrder, Unrotated
 from posenc.metrics.mask_placebos import hashed_distances
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 class PairScores:
@@ -179,7 +183,7 @@ def _hashed(documents: Documents, tokens: int, seed: int) -> Tensor:
 
 
 def pair_scores(
-    model: nn.Module, condition: Condition, masks: Mapping[str, LearnedMask]
+    model: PreTrainedModel, condition: Condition, masks: Mapping[str, LearnedMask]
 ) -> dict[int, PairScores]:
     """By layer, what gives the products of queries and keys under a condition on pairs.
 
@@ -214,7 +218,7 @@ def pair_scores(
     return by_layer
 
 
-def turns_of(model: nn.Module) -> dict[int, Turned]:
+def turns_of(model: PreTrainedModel) -> dict[int, Turned]:
     """By layer, how queries and keys are turned; layers that are not turned are left out.
 
     Raises

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
 from posenc.architectures.architecture import LINEAR, Architecture
 from posenc.architectures.discover import of
 from posenc.architectures.position import Rotation, Table
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 class ConditionError(RuntimeError):
@@ -17,22 +21,22 @@ class ConditionError(RuntimeError):
     is_user_error = True
 
 
-def is_decoder(model: nn.Module) -> bool:
+def is_decoder(model: PreTrainedModel) -> bool:
     """Whether a model is a causal language model, which has losses."""
     return of(model).has_losses
 
 
-def is_causal(model: nn.Module) -> bool:
+def is_causal(model: PreTrainedModel) -> bool:
     """Whether no token of a model sees a later one."""
     return of(model).causal
 
 
-def body(model: nn.Module) -> nn.Module:
+def body(model: PreTrainedModel) -> nn.Module:
     """A model without its language-model head; itself where it has none."""
     return of(model).body
 
 
-def blocks(model: nn.Module) -> Sequence[nn.Module]:
+def blocks(model: PreTrainedModel) -> Sequence[nn.Module]:
     """The model's Transformer blocks in order.
 
     Raises
@@ -46,12 +50,12 @@ def blocks(model: nn.Module) -> Sequence[nn.Module]:
     return arch.blocks
 
 
-def is_rotary(model: nn.Module) -> bool:
+def is_rotary(model: PreTrainedModel) -> bool:
     """Whether a model turns queries and keys in place of adding embeddings."""
     return isinstance(of(model).position, Rotation)
 
 
-def rotary(model: nn.Module) -> nn.Module:
+def rotary(model: PreTrainedModel) -> nn.Module:
     """The module that gives a rotary model's angles.
 
     Raises
@@ -66,12 +70,12 @@ def rotary(model: nn.Module) -> nn.Module:
     return modules[0]
 
 
-def positions_of(model: nn.Module) -> str:
+def positions_of(model: PreTrainedModel) -> str:
     """How positions come into a model: ``table``, ``rotation`` or ``none``."""
     return of(model).position.kind
 
 
-def table(model: nn.Module) -> Table:
+def table(model: PreTrainedModel) -> Table:
     """A model's table of position embeddings.
 
     Raises
@@ -85,28 +89,28 @@ def table(model: nn.Module) -> Table:
     return arch.position
 
 
-def position_embedding(model: nn.Module) -> nn.Module:
+def position_embedding(model: PreTrainedModel) -> nn.Embedding:
     """The module that holds a model's position embeddings, see :func:`table`."""
     return table(model).module
 
 
-def first_row(model: nn.Module) -> int:
+def first_row(model: PreTrainedModel) -> int:
     """Row of the first position that a token can have, as the model reads its table."""
     return getattr(of(model).position, "first", 0)
 
 
-def first_position(model: nn.Module) -> int:
+def first_position(model: PreTrainedModel) -> int:
     """The position id of a document's first token."""
     position = of(model).position
     return position.first - position.shift if isinstance(position, Table) else 0
 
 
-def logits(model: nn.Module, last: Tensor) -> Tensor:
+def logits(model: PreTrainedModel, last: Tensor) -> Tensor:
     """Logits of hidden states after the final norm, [tokens, d_model] to [tokens, vocabulary]."""
     arch = of(model)
     return model.get_output_embeddings()(last) if arch.head == LINEAR else arch.logits(last)
 
 
-def architecture(model: nn.Module) -> Architecture:
+def architecture(model: PreTrainedModel) -> Architecture:
     """All that was found out about a model."""
     return of(model)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from posenc.architectures import attention
 from posenc.architectures.attention import Recording
@@ -19,6 +19,9 @@ from posenc.capture.parts import ConditionError, architecture, is_decoder
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 
 def problem(condition: Condition) -> str | None:
     """Why patterns under a condition are not at hand, if they are not."""
@@ -29,7 +32,7 @@ def problem(condition: Condition) -> str | None:
 
 @torch.inference_mode()
 def patterns_under(
-    model: nn.Module,
+    model: PreTrainedModel,
     documents: list[list[int]],
     condition: Condition,
     masks: Mapping[str, LearnedMask],
@@ -81,7 +84,7 @@ def patterns_under(
 
 
 def pattern_of(
-    model: nn.Module,
+    model: PreTrainedModel,
     branch: Branch,
     layer: int,
     documents: list[list[int]],
@@ -107,13 +110,14 @@ def pattern_of(
     plain = mask_bias(architecture(model), layer, tokens, device)  # [tokens, tokens]
     if plain is None:
         raise ConditionError(f"layer {layer} of the model makes a mask of its own: no patterns")
-    tensors: dict[str, Tensor | None] = {"bias": plain}
+    tensors, bias = {}, plain
     if branch.acts_on(layer):
-        tensors = dict(branch.tensors(layer, documents, tokens, device))
+        tensors = branch.tensors(layer, documents, tokens, device)
+        bias = tensors["bias"]  # [documents, n_heads, tokens, tokens], or broadcast to it
         if (sees := architecture(model).layers[layer].sees(tokens)) is not None:
-            tensors["bias"] = torch.where(sees.to(device), tensors["bias"], -torch.inf)
+            bias = torch.where(sees.to(device), bias, -torch.inf)
     query, key = query.float(), key.float()
     # [documents, n_heads, tokens, tokens]
     products = query @ key.transpose(-1, -2) if scores is None else scores(query, key, documents)
     factors = tensors.get("score_factor"), tensors.get("pattern_factor")
-    return attention.pattern(products, recording.options[layer], tensors["bias"], *factors)
+    return attention.pattern(products, recording.options[layer], bias, *factors)

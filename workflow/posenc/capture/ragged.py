@@ -72,8 +72,12 @@ class Ragged:
         """
         from torch.nn.attention.varlen import varlen_attn
 
-        by_token = (x.transpose(0, 1) for x in (query, key, value))  # [tokens, n_heads, d_head]
-        return varlen_attn(
-            *by_token, self.starts, self.starts, self.longest, self.longest,
+        query, key, value = (
+            x.transpose(0, 1) for x in (query, key, value)
+        )  # [tokens, n_heads, d_head]
+        attended = varlen_attn(
+            query, key, value, self.starts, self.starts, self.longest, self.longest,
             scale=scaling, window_size=(-1, 0 if causal else -1),
         )  # fmt: skip
+        assert isinstance(attended, Tensor)  # with nothing else asked for, it comes alone
+        return attended

@@ -7,15 +7,18 @@ They are hidden where scores are computed, as for conditions that turn some pair
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from posenc.capture.branches import Documents
 from posenc.capture.capture import packed_last
 from posenc.capture.masked_attention import scored
 from posenc.capture.parts import architecture
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 Choice = Literal["strongest", "nearest", "first_nearest", "random"]
 """Which keys of those that a query sees are left to it: of the highest scores, of the least
@@ -36,7 +39,7 @@ class Reading(NamedTuple):
 
 
 @torch.inference_mode()
-def states_reading(model: nn.Module, ids: list[int], reading: Reading) -> Tensor:
+def states_reading(model: PreTrainedModel, ids: list[int], reading: Reading) -> Tensor:
     """Run the intact model on one document, each query reading no more than some keys.
 
     Scores of the keys that are left go through the softmax as they are: their weights keep their

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -28,6 +29,9 @@ from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition
 from posenc.config.optimization import Optimization
 from posenc.models.training import batch_rows, learning_rate, optimizer_for
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ class _Kept(Branch):
 
 @contextlib.contextmanager
 def trained_under(
-    model: nn.Module, condition: Condition, masks: Mapping[str, LearnedMask], tokens: int
+    model: PreTrainedModel, condition: Condition, masks: Mapping[str, LearnedMask], tokens: int
 ) -> Iterator[None]:
     """Put a rotary decoder under a condition for a training and its evaluations.
 
@@ -108,7 +112,7 @@ def trained_under(
 
 
 def retrain(
-    model: nn.Module,
+    model: PreTrainedModel,
     sequences: Tensor,  # int64 [sequences, tokens]
     documents: list[list[int]],
     schedule: Schedule,
@@ -169,7 +173,7 @@ def retrain(
 
 
 def _backward(
-    model: nn.Module,
+    model: PreTrainedModel,
     batch: Tensor,  # int64 [batch, tokens]
     schedule: Schedule,
 ) -> float:
@@ -193,7 +197,7 @@ def _backward(
 
 @torch.inference_mode()
 def document_sums(
-    model: nn.Module, documents: list[list[int]], batch_tokens: int
+    model: PreTrainedModel, documents: list[list[int]], batch_tokens: int
 ) -> NDArray[np.float64]:
     """Sums of the losses of each document's tokens 1, 2, ... in nats, float64 [documents].
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 from torch import nn
@@ -23,13 +24,16 @@ from posenc.conditions import positions
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
-def frequencies(model: nn.Module) -> np.ndarray:
+
+def frequencies(model: PreTrainedModel) -> np.ndarray:
     """Radians per token of each pair of features, float64 [d_head / 2]."""
     return rates(*_only(model))
 
 
-def _only(model: nn.Module) -> tuple[nn.Module, str | None]:
+def _only(model: PreTrainedModel) -> tuple[nn.Module, str | None]:
     """The rotary module of a model, and what it is asked for.
 
     Raises
@@ -47,7 +51,7 @@ def _only(model: nn.Module) -> tuple[nn.Module, str | None]:
 
 @contextlib.contextmanager
 def turned(
-    model: nn.Module,
+    model: PreTrainedModel,
     condition: Condition,
     tokens: int = 0,
     masks: Mapping[str, LearnedMask] | None = None,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from posenc.architectures import attention
 from posenc.architectures.architecture import quiet
@@ -17,8 +18,11 @@ from posenc.capture.masked_attention import of_documents, packed
 from posenc.capture.parts import architecture
 from posenc.tokens.packing import positions_of
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
-def check_ids(model: nn.Module, ids: Tensor) -> None:  # ids [...]
+
+def check_ids(model: PreTrainedModel, ids: Tensor) -> None:  # ids [...]
     """Refuse tokens that a model has no embedding of."""
     rows = architecture(model).vocabulary_size
     if ids.numel() and int(ids.max()) >= rows:
@@ -28,7 +32,7 @@ def check_ids(model: nn.Module, ids: Tensor) -> None:  # ids [...]
         )
 
 
-def output_of(model: nn.Module, documents: list[list[int]], **options):
+def output_of(model: PreTrainedModel, documents: list[list[int]], **options):
     """The library's output for documents in one row, or for each alone where the two differ."""
     arch = architecture(model)
     if arch.can.get(Need.PACKED) is not None:
@@ -36,7 +40,7 @@ def output_of(model: nn.Module, documents: list[list[int]], **options):
     return packed_row(model, documents, **options)
 
 
-def packed_row(model: nn.Module, documents: list[list[int]], **options):
+def packed_row(model: PreTrainedModel, documents: list[list[int]], **options):
     """The library's output for documents in one row."""
     arch = architecture(model)
     device = next(model.parameters()).device
@@ -61,7 +65,7 @@ def packed_row(model: nn.Module, documents: list[list[int]], **options):
         return arch.body(ids[None], **quiet(arch.body, **options))
 
 
-def _one_by_one(model: nn.Module, documents: list[list[int]], **options):
+def _one_by_one(model: PreTrainedModel, documents: list[list[int]], **options):
     """What :func:`packed_row` would give, from documents run one after the other."""
     arch, device = architecture(model), next(model.parameters()).device
     outputs, recordings, outer = [], [], attention.active()

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from posenc.architectures.position import Turned
 from posenc.capture.capture import last_from, packed_last
@@ -21,11 +22,14 @@ from posenc.capture.pair_scores import UnrotatedScores, turns_of
 from posenc.capture.parts import blocks
 from posenc.conditions.section import Unrotated
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 Documents = list[list[int]]
 
 
 @torch.inference_mode()
-def layer_inputs(model: nn.Module, documents: Documents) -> list[Tensor]:
+def layer_inputs(model: PreTrainedModel, documents: Documents) -> list[Tensor]:
     """What each block of the intact model is given, [tokens, d_model], documents in one row."""
     states: list[Tensor] = []
     with contextlib.ExitStack() as stack:
@@ -38,7 +42,7 @@ def layer_inputs(model: nn.Module, documents: Documents) -> list[Tensor]:
 
 @torch.inference_mode()
 def states_unrotated(
-    model: nn.Module,
+    model: PreTrainedModel,
     documents: Documents,
     inputs: Sequence[Tensor],
     heads: NDArray[np.bool_],

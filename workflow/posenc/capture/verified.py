@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer
-from torch import nn
 
 from posenc.architectures.architecture import Architecture
 from posenc.architectures.discover import of
@@ -21,8 +20,13 @@ from posenc.models.references import LARGE, bytes_of
 from posenc.models.section import Reading
 from posenc.models.tokenizers import TEXTS
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
-def verified(model: nn.Module, documents: Sequence[Sequence[int]] = ()) -> Verification | None:
+
+def verified(
+    model: PreTrainedModel, documents: Sequence[Sequence[int]] = ()
+) -> Verification | None:
     """Compare a model with the library's own run of it; what holds is noted with the model.
 
     Parameters
@@ -53,7 +57,7 @@ def verified(model: nn.Module, documents: Sequence[Sequence[int]] = ()) -> Verif
     return verify(model, documents, _row)
 
 
-def read(model: nn.Module, tokenizer: Tokenizer, most: int) -> list[list[int]]:
+def read(model: PreTrainedModel, tokenizer: Tokenizer, most: int) -> list[list[int]]:
     """Token ids of the fixed texts.
 
     Raises
@@ -121,5 +125,5 @@ def _kind(arch: Architecture) -> str:
     return "decoder" if arch.causal else "encoder"
 
 
-def _row(model: nn.Module, documents: list[list[int]]) -> Any:
+def _row(model: PreTrainedModel, documents: list[list[int]]) -> Any:
     return packed_row(model, documents, output_hidden_states=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,11 @@ from posenc.architectures.table import ACTIVATION_PAIRS
 from posenc.models.devices import device_for, use_threads
 from posenc.models.load import load
 from posenc.models.mapped import release
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+Network = TypeVar("Network", bound=nn.Module)
 
 _FORMS = {
     "none": ("none", ""),
@@ -139,8 +145,8 @@ class Affine(nn.Module):
 
     def __init__(
         self,
-        weight: nn.Parameter,
-        bias: nn.Parameter | None,
+        weight: Tensor,
+        bias: Tensor | None,
         activation: str = "none",
         transposed: bool = False,
     ) -> None:
@@ -164,7 +170,7 @@ class Affine(nn.Module):
         self.weight = packed
 
 
-def pack(model: nn.Module) -> nn.Module:
+def pack(model: PreTrainedModel) -> PreTrainedModel:
     """Pack a ready model's weights on a CPU, except those that are also read elsewhere.
 
     It makes products in bfloat16 about a sixth faster. The model is changed in place: what it
@@ -179,7 +185,7 @@ def pack(model: nn.Module) -> nn.Module:
     return model
 
 
-def for_training(model: nn.Module) -> nn.Module:
+def for_training(model: Network) -> Network:
     """Let a model of the library be trained in fewer and faster calls; it is changed in place.
 
     Affine maps become :class:`Affine` with the same parameters under the same names, and the tanh
@@ -220,7 +226,7 @@ def _fused(module: nn.Module) -> nn.Module | None:
     return fused if torch.allclose(fused(x), module(x), rtol=near, atol=near) else None
 
 
-def ready(model: nn.Module) -> nn.Module:
+def ready(model: PreTrainedModel) -> PreTrainedModel:
     """Let a model compute the same function in fewer and faster calls.
 
     Affine maps, with the activation after them, become :class:`Affine`: GPT-2's activation is eight
@@ -243,7 +249,7 @@ def ready(model: nn.Module) -> nn.Module:
             if is_on_gpu and (fused := _fused(child)) is not None:
                 setattr(parent, name, fused)
             # A class of a model's own may do more than its product.
-            if type(child) in (Conv1D, nn.Linear):
+            if type(child) is Conv1D or type(child) is nn.Linear:
                 activation = "none"
                 follows = ACTIVATION_PAIRS.get(name, "")
                 if type(getattr(parent, follows, None)) in _ACTIVATIONS:
@@ -259,7 +265,7 @@ def ready(model: nn.Module) -> nn.Module:
 
 def load_ready(
     folder: Path, family: str, device: str, threads: int, is_kept: bool = False
-) -> nn.Module:
+) -> PreTrainedModel:
     """A model as :func:`posenc.models.load.load` reads it, :func:`ready` for many forward passes.
 
     Parameters

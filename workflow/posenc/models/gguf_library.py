@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +71,7 @@ def configuration(file: File) -> JsonObject:
     if "rope_parameters" in fields:
         fields.add("rope_theta")
     epsilon = {name for name in fields if name.endswith(("eps", "epsilon"))}
-    mapping = {**GGUF_CONFIG_MAPPING[kind.removesuffix("_text")], **_ALSO}
+    mapping = {**cast(dict[str, str], GGUF_CONFIG_MAPPING[kind.removesuffix("_text")]), **_ALSO}
     if len(epsilon) == 1:
         mapping |= dict.fromkeys(_EPSILON, *epsilon)
     names = {key: name for key, name in mapping.items() if name in fields}

@@ -136,7 +136,8 @@ def load(source: PackageSource | HubSource | PathSource) -> ImageNetwork:
         If it cannot be had, does not match its checksum, or is no such network.
     """
     network = _efficientnet(source) if isinstance(source, PackageSource) else _resnet(source)
-    network.module.eval().requires_grad_(False).to(memory_format=_FASTEST)
+    module: Any = network.module.eval().requires_grad_(False)
+    module.to(memory_format=_FASTEST)  # an overload that torch's types lack
     return network
 
 
@@ -216,7 +217,8 @@ def _resnet(source: HubSource | PathSource) -> ImageNetwork:
     kind = read_json(folder / CONFIG).get("model_type")
     if kind != "resnet":
         raise ModelError(f"{_KEY}: {folder} holds a model of type {kind!r}: it must be 'resnet'")
-    module, loaded = ResNetForImageClassification.from_pretrained(
+    reading: Any = ResNetForImageClassification.from_pretrained  # it gives a pair where it is asked
+    module, loaded = reading(
         folder, local_files_only=True, use_safetensors=True, output_loading_info=True
     )
     # The library would draw them at random, and only warn.

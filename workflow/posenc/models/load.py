@@ -51,7 +51,7 @@ from posenc.models.section import HubSource, Model, PackageSource, PathSource, S
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-    from torch import nn
+    from transformers import PreTrainedModel
 
 
 Look = Callable[[Path, "Tokenizer"], Mapping[str, Any]]
@@ -299,7 +299,7 @@ def in_hub_format(place: Path, beside: Path | None = None) -> Iterator[Path]:
 
 def load(
     folder: Path, family: str | None = None, device: str = "cpu", is_kept: bool = False
-) -> nn.Module:
+) -> PreTrainedModel:
     """Load a model in float32 for inference, with attention that can be recorded.
 
     Parameters
@@ -326,7 +326,7 @@ def load(
         return _load(folder, family, device, is_kept)
 
 
-def _load(folder: Path, family: str | None, device: str, is_kept: bool) -> nn.Module:
+def _load(folder: Path, family: str | None, device: str, is_kept: bool) -> PreTrainedModel:
     import torch
     import transformers
 
@@ -343,7 +343,8 @@ def _load(folder: Path, family: str | None, device: str, is_kept: bool) -> nn.Mo
         # The library would hold the files beside their copies in float32.
         kind = type_of(folder)
         reader = made_by if kind == torch.float32 else keeping(made_by, kind)
-        model, report = reader.from_pretrained(
+        reading: Any = reader.from_pretrained  # it gives a pair where it is asked for a report
+        model, report = reading(
             weight_paths(folder)[0].parent,
             config=config,
             use_safetensors=True,
@@ -382,7 +383,7 @@ def _load(folder: Path, family: str | None, device: str, is_kept: bool) -> nn.Mo
     return model
 
 
-def save(model: nn.Module, folder: Path) -> None:
+def save(model: PreTrainedModel, folder: Path) -> None:
     """Write ``config.json`` and ``model.safetensors`` atomically, in the hub's format."""
     from safetensors.torch import save_file
 

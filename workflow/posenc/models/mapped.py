@@ -5,10 +5,14 @@ from __future__ import annotations
 import ctypes
 import mmap
 import sys
+from typing import TYPE_CHECKING
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from posenc.artifacts.precision import is_narrow
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 _PAGEOUT = 21  # Linux 5.4; Python has no name for it
 
@@ -24,7 +28,7 @@ def release(mapped: Tensor) -> None:
         ctypes.CDLL(None).madvise(ctypes.c_void_p(begin), ctypes.c_size_t(size), _PAGEOUT)
 
 
-def widen(model: nn.Module) -> None:
+def widen(model: PreTrainedModel) -> None:
     """Take weights to float32 one by one, so that no file and no copy is there beside all."""
     for parameter in model.parameters():
         if is_narrow(parameter.dtype):

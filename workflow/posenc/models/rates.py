@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,9 @@ from torch.nn import functional
 
 from posenc.models.affine import Affine, affine
 from posenc.models.devices import device_for, use_threads, wait_for
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 SHAPES = {"MiniLM": (384, 1536), "SmolLM2": (576, 1536), "GPT-2": (768, 3072)}
 """Features that the widest product of a block takes and gives."""
@@ -89,7 +93,7 @@ def rate(product: Product, x: Tensor, outputs: int) -> float:
     return 2 * x.numel() * outputs / min(times[1:])
 
 
-def is_quicker_in_bfloat16(model: nn.Module) -> bool:
+def is_quicker_in_bfloat16(model: PreTrainedModel) -> bool:
     """Whether this machine computes a ready model's widest product faster in bfloat16.
 
     A GPU that is supported does. On a CPU both are timed, for a few hundredths of a second, and

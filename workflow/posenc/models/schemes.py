@@ -9,20 +9,24 @@ Tables lie in the weights; ALiBi and rotary embeddings act in the attention, thr
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from posenc.architectures import attention
 from posenc.architectures.position import rotated
 from posenc.metrics.sinusoid import sinusoidal
+
+if TYPE_CHECKING:
+    from transformers import GPT2LMHeadModel, PreTrainedModel
 
 KEY = "position_scheme"
 IN_ATTENTION = ("alibi", "rotary")
 """Schemes that change the attention scores; the others are a table that is added."""
 
 
-def prepare(model: nn.Module, scheme: str) -> None:
+def prepare(model: GPT2LMHeadModel, scheme: str) -> None:
     """Make a freshly initialised GPT-2 a model of a scheme; it is changed in place.
 
     The table of ``learned`` stays as it is. That of ``sinusoidal`` is Vaswani et al.'s (2017),
@@ -45,14 +49,16 @@ def prepare(model: nn.Module, scheme: str) -> None:
     table = model.transformer.wpe.weight  # [n_positions, d_model]
     values = torch.zeros_like(table)
     if scheme == "sinusoidal":
-        values = torch.from_numpy(sinusoidal(*table.shape)).to(table)  # [n_positions, d_model]
+        values = torch.from_numpy(sinusoidal(table.shape[0], table.shape[1])).to(
+            table
+        )  # [n_positions, d_model]
         values = values * (model.config.initializer_range / values.std())
     with torch.no_grad():
         table.copy_(values)
     table.requires_grad_(False)
 
 
-def install(model: nn.Module) -> None:
+def install(model: PreTrainedModel) -> None:
     """Let the attention of a model follow the scheme that its configuration names.
 
     A model without the word, or of a scheme that is a table, is left alone.
@@ -63,7 +69,8 @@ def install(model: nn.Module) -> None:
     attention.register()
     model.set_attn_implementation(attention.NAME)
     changes = {"alibi": with_alibi, "rotary": with_rotary}
-    for block in model.transformer.h:
+    blocks: Any = model.get_submodule("transformer.h")
+    for block in blocks:
         block.attn.change_scores = changes[scheme]
 
 

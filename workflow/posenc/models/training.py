@@ -12,7 +12,7 @@ import functools
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 import numpy as np
 import torch
@@ -23,6 +23,9 @@ from posenc.artifacts.checkpoints import FILE, Checkpoint, to_stderr
 from posenc.config.optimization import Optimization
 from posenc.models.section import TrainSource
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 
 class TrainingError(RuntimeError):
     """A model cannot be trained from what there is."""
@@ -30,7 +33,7 @@ class TrainingError(RuntimeError):
     is_user_error = True
 
 
-def build(source: TrainSource, vocabulary_size: int, end_of_text: int) -> nn.Module:
+def build(source: TrainSource, vocabulary_size: int, end_of_text: int) -> PreTrainedModel:
     """A freshly initialised decoder, determined by the seed.
 
     Parameters
@@ -153,7 +156,7 @@ def progress(label: str, steps: int) -> Iterator[Callable[[int, float], None]]:
         yield report
 
 
-def mean_loss(model: nn.Module, rows: Tensor, source: TrainSource, device: str) -> float:
+def mean_loss(model: PreTrainedModel, rows: Tensor, source: TrainSource, device: str) -> float:
     """Mean negative log-likelihood in nats over sequences, int64 [sequences, n_positions]."""
     model.eval()
     total, tokens = 0.0, 0
@@ -166,7 +169,7 @@ def mean_loss(model: nn.Module, rows: Tensor, source: TrainSource, device: str) 
     return total / tokens
 
 
-def _loss(model: nn.Module, batch: Tensor, source: TrainSource, device: str) -> Tensor:
+def _loss(model: PreTrainedModel, batch: Tensor, source: TrainSource, device: str) -> Tensor:
     with torch.autocast(device, torch.bfloat16, enabled=source.precision == "bfloat16"):
         logits = model(batch[:, :-1]).logits  # [batch, n_positions - 1, vocabulary]
     return nn.functional.cross_entropy(logits.flatten(0, 1).float(), batch[:, 1:].flatten())
@@ -201,7 +204,7 @@ class Row(TypedDict):
 
 
 def train(
-    model: nn.Module,
+    model: PreTrainedModel,
     training: Tensor,  # [sequences, n_positions]
     validation: Tensor,  # [sequences, n_positions]
     source: TrainSource,
@@ -237,7 +240,7 @@ def train(
     list of Row
         The loss curve.
     """
-    model.to(device).train()
+    nn.Module.to(model, device).train()
     optimizer = optimizer_for(model, source)
     checkpoint = Checkpoint(folder / FILE, identity, say)
     step, recent, curve = _restore(checkpoint, model, optimizer)
@@ -277,7 +280,7 @@ def train(
 
 
 def _restore(
-    checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Optimizer
+    checkpoint: Checkpoint, model: PreTrainedModel, optimizer: torch.optim.Optimizer
 ) -> tuple[int, list[float], list[Row]]:
     state = checkpoint.load()
     if state is None:

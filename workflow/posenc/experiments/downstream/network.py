@@ -8,6 +8,7 @@ causal decoder has no such identity: its mask tells positions even without embed
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -29,6 +30,9 @@ from posenc.capture.parts import (
 )
 from posenc.config.optimization import Optimization
 from posenc.experiments.fitting import Fitted, fit
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 LABELS = 2
 BATCH = 32
@@ -52,7 +56,7 @@ class Encoder(nn.Module):
         If the model has fewer layers.
     """
 
-    def __init__(self, model: nn.Module, trained_layers: int | None = None) -> None:
+    def __init__(self, model: PreTrainedModel, trained_layers: int | None = None) -> None:
         super().__init__()
         layers = blocks(model)
         if trained_layers is not None and not 1 <= trained_layers <= len(layers):
@@ -95,18 +99,20 @@ class Encoder(nn.Module):
         return last
 
 
-def final_norm(model: nn.Module) -> nn.Module:
+def final_norm(model: PreTrainedModel) -> nn.Module:
     """What follows a decoder's last block; an encoder's blocks end with their own."""
     if not is_decoder(model):
         return nn.Identity()
-    return body(model).norm if is_rotary(model) else body(model).ln_f
+    return body(model).get_submodule("norm" if is_rotary(model) else "ln_f")
 
 
-def embeddings(model: nn.Module) -> nn.Module:
+def embeddings(model: PreTrainedModel) -> nn.Module:
     """What makes the first hidden states of token ids, int64 [batch, longest]."""
     if is_rotary(model):
         return model.get_input_embeddings()
-    return DecoderEmbeddings(body(model)) if is_decoder(model) else model.embeddings
+    return (
+        DecoderEmbeddings(body(model)) if is_decoder(model) else model.get_submodule("embeddings")
+    )
 
 
 class DecoderEmbeddings(nn.Module):
@@ -114,7 +120,7 @@ class DecoderEmbeddings(nn.Module):
 
     def __init__(self, body: nn.Module) -> None:
         super().__init__()
-        self.tokens, self.positions = body.wte, body.wpe
+        self.tokens, self.positions = body.get_submodule("wte"), body.get_submodule("wpe")
 
     def forward(self, ids: Tensor) -> Tensor:
         """[batch, longest, d_model] of token ids, int64 [batch, longest]."""
@@ -244,19 +250,19 @@ def in_batches(
     return outputs
 
 
-def padding_token(model: nn.Module) -> int:
+def padding_token(model: PreTrainedModel) -> int:
     """What a model's token ids are padded with."""
     return architecture(model).filler
 
 
-def freeze_positions(model: nn.Module) -> None:
+def freeze_positions(model: PreTrainedModel) -> None:
     """Let training leave the position embeddings as a condition made them; rotation has none."""
     if not is_rotary(model):
         position_embedding(model).weight.requires_grad_(False)
 
 
 def encode(
-    model: nn.Module, documents: Sequence[NDArray[np.int64]], trained_layers: int | None
+    model: PreTrainedModel, documents: Sequence[NDArray[np.int64]], trained_layers: int | None
 ) -> tuple[NDArray[np.float32], list[Tensor]]:
     """What a model makes of documents before any training.
 

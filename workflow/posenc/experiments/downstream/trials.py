@@ -24,7 +24,8 @@ from posenc.metrics.order_sensitivity import Predictions, changed_predictions
 from posenc.models.devices import device_for
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import Tensor
+    from transformers import PreTrainedModel
 
     from posenc.experiments.downstream.network import Classifier
 
@@ -143,7 +144,7 @@ class Subject:
         self.condition = Condition(position=positions)
         self.device = device_for(job.device)
 
-    def load(self) -> nn.Module:
+    def load(self) -> PreTrainedModel:
         """The model with its pretrained weights."""
         from posenc.models.affine import ready
         from posenc.models.load import load
@@ -224,7 +225,7 @@ class Subject:
     def _tuned(
         self,
         network: Classifier,
-        model: nn.Module,
+        model: PreTrainedModel,
         examples: dict[str, tuple[Encoded, NDArray[np.bool_]]],
         checkpoint: Checkpoint,
         report: Report,

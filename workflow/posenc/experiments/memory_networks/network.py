@@ -91,6 +91,8 @@ class Sentences(nn.Module):
         Whether words are weighted by their place in the sentence.
     """
 
+    weights: Tensor  # [J + 1, J, d]
+
     def __init__(self, sizes: Sizes, width: int, count: int, has_positions: bool) -> None:
         super().__init__()
         self.embed = nn.Embedding(sizes.vocabulary, count * width)
@@ -207,6 +209,8 @@ class EndToEnd(nn.Module):
     this one after a fixed number of steps; evaluation always has the softmax.
     """
 
+    steps: Tensor
+
     def __init__(
         self, sizes: Sizes, width: int, hops: int, has_positions: bool, linear_steps: int
     ) -> None:
@@ -322,3 +326,6 @@ class Dynamic(nn.Module):
         """One step of an episode: from the state, [B, d], a fact, [B, d], and its gate, [B]."""
         gate = gate.unsqueeze(-1)  # [B, 1]
         return gate * self.episode(fact, state) + (1 - gate) * state
+
+
+MemoryNetwork = BagOfWords | StronglySupervised | EndToEnd | Dynamic

@@ -29,7 +29,9 @@ from posenc.experiments.memory_networks.section import MemoryNetworksTraining
 from posenc.experiments.memory_networks.stories import VOCABULARY, Stories, generate
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from torch import Tensor
+
+    from posenc.experiments.memory_networks.network import MemoryNetwork
 
 _APART = 1_000_000
 """Between the seeds of the initial weights of two attempts: far from those of a study."""
@@ -178,7 +180,7 @@ def majority(splits: dict[str, Stories]) -> OfNetwork:
 
 def build(
     variant: Variant, stories: Stories, parameters: MemoryNetworksTraining, seed: int
-) -> nn.Module:
+) -> MemoryNetwork:
     """A freshly initialised network, determined by the seed and the attempt."""
     import torch
 
@@ -207,10 +209,11 @@ def as_tensors(stories: Stories) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     import torch
 
     arrays = (stories.sentences, stories.questions, stories.answers, stories.facts)
-    return tuple(torch.from_numpy(array) for array in arrays)
+    sentences, questions, answers, facts = map(torch.from_numpy, arrays)
+    return sentences, questions, answers, facts
 
 
-def tested(network: nn.Module, splits: dict[str, Stories]) -> Tested:
+def tested(network: MemoryNetwork, splits: dict[str, Stories]) -> Tested:
     """Test a network on the stories of all splits."""
     import torch
 

@@ -17,6 +17,7 @@ from typing import TypedDict
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from posenc.artifacts.checkpoints import Checkpoint, State
 from posenc.artifacts.files import ArtifactError
@@ -161,7 +162,8 @@ def choose(
     """
 
     def trained(rate: float, checkpoint: Checkpoint, every: int, before: int) -> Chosen:
-        network = language_model(parameters, vocabulary, seed).to(device)
+        network = language_model(parameters, vocabulary, seed)
+        nn.Module.to(network, device)
 
         def loss(rows: NDArray[np.int64]) -> torch.Tensor:
             total, count = nll(network, training, rows.tolist(), device)

@@ -31,7 +31,7 @@ from posenc.tokens.packing import packs_of, positions_of
 from posenc.tokens.tokenized import Tokens
 
 if TYPE_CHECKING:
-    from torch.nn import Module
+    from transformers import PreTrainedModel
 
     from posenc.capture.normalisations import Normalisation
 
@@ -40,7 +40,7 @@ BATCH_TOKENS = 2048
 
 
 def measure(
-    parameters: LayerNorm, network: Module | None, text: Tokens
+    parameters: LayerNorm, network: PreTrainedModel | None, text: Tokens
 ) -> result.Path | NotMeasured:
     """All normalisations of a model, in the order in which a token passes them."""
     if network is None:
@@ -157,7 +157,7 @@ def draw(text: Tokens, tokens: int, seed: int) -> list[list[int]]:
 
 
 def run_through(
-    network: Module,
+    network: PreTrainedModel,
     documents: list[list[int]],
     weights: list[tuple[NDArray[np.float32], NDArray[np.float32]]],
     eps: float,

@@ -132,11 +132,12 @@ def random_model(parameters: RandomCausal, seed: int) -> Any:
         n_layer=parameters.n_layers,
         n_head=parameters.n_heads,
         initializer_range=parameters.deviation,
-        attn_implementation="eager",
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return GPT2Model(config).eval()
+        network = GPT2Model(config).eval()
+    network.set_attn_implementation("eager")
+    return network
 
 
 def outputs(network: Any, ids: Any, mask: Any) -> list[np.ndarray]:

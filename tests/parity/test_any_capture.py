@@ -106,7 +106,7 @@ def test_queries_of_another_width_are_kept(project, documents, family):
     for ids, span in zip(documents, spans(documents), strict=True):
         if span.stop > size:
             break
-        _, recording = forward(model, [ids], True)
+        _, recording = forward(model, [ids])
         for layer in range(4):
             queries = recording.queries[layer][0].numpy()  # [n_heads, tokens, d_head]
             np.testing.assert_allclose(shard["queries"][layer, :, span], queries, atol=1e-4)

@@ -90,7 +90,7 @@ CHANGES = [
 def test_a_network_that_was_changed_is_not_run(change: Callable[[nn.Module], None]):
     model = loaded()
     change(model.network)
-    said = "posenc.load it again|in training mode"
+    said = "load it again with posenc.load|in training mode"
     for call in (
         lambda: posenc.run(model, TEXTS),
         lambda: posenc.closed_form(model, TEXTS),

@@ -52,7 +52,7 @@ def test_the_store_gives_back_every_document(project, documents, condition):
         states = store.hidden_states(row["shard"])
         assert isinstance(states, np.memmap) and states.dtype == np.float16
         window = slice(row["start"], row["start"] + row["length"])
-        expected = forward(model, [ids], True)[0][2][0].numpy()
+        expected = forward(model, [ids])[0][2][0].numpy()
         np.testing.assert_allclose(states[2, window], expected, rtol=1e-3, atol=1e-3)
         assert list(store.special_mask(row["shard"])[window]) == [True] + [False] * (len(ids) - 1)
         tokens = store.token_ids(row["shard"])

@@ -30,7 +30,7 @@ def masked(name, position="intact", profile=LINEAR, **others):
 def last(model, documents, condition, masks=None):
     """Last hidden state of each document, without padding."""
     with applied(model, condition, masks, max(map(len, documents))):
-        states, _ = forward(model, documents, hasattr(model, "transformer"))
+        states, _ = forward(model, documents)
     return [states[-1][row, : len(ids)] for row, ids in enumerate(documents)]
 
 
@@ -165,7 +165,7 @@ def test_hf_finfo_is_each_token_alone(decoder, documents):
     for row, ids in enumerate(documents):
         with applied(decoder, Condition(position="zero")):
             for place, token in enumerate(ids):
-                single = forward(decoder, [[token]], True)[0][-1][0, 0]
+                single = forward(decoder, [[token]])[0][-1][0, 0]
                 torch.testing.assert_close(alone[row][place], single, **TOLERANCE)
 
 
@@ -236,7 +236,7 @@ def test_scaled_embeddings_leave_the_first_attention_of_a_pre_norm_model(decoder
 
     def states(condition):
         with applied(decoder, condition):
-            return forward(decoder, documents[:1], True)
+            return forward(decoder, documents[:1])
 
     for block in blocks(decoder):
         block.ln_1.eps = 0.0
@@ -264,7 +264,7 @@ def test_the_norm_of_embeddings_is_nothing_to_a_post_norm_model(tmp_path, docume
 
 def test_a_unit_norm_is_one(decoder, documents):
     with applied(decoder, Condition(embeddings="unit_norm")):
-        states, _ = forward(decoder, documents[:1], True)
+        states, _ = forward(decoder, documents[:1])
     norms = states[0][0].norm(dim=-1)
     torch.testing.assert_close(norms, torch.ones_like(norms))
 
@@ -303,7 +303,7 @@ def test_one_causal_layer_without_positions_forgets_the_order_of_its_past(n_laye
     ends = []
     with applied(model, Condition(position="zero")):
         for document in (ids, permuted):
-            ends.append(forward(model, [document], True)[0][-1][0, -1])
+            ends.append(forward(model, [document])[0][-1][0, -1])
     difference = (ends[0] - ends[1]).abs().max()
     assert difference < 1e-5 if n_layers == 1 else difference > 1e-3
 
@@ -368,7 +368,7 @@ def test_one_stacked_pass_is_the_passes_one_by_one(folder, family, documents):
     together = stacked_states(model, documents, conditions, masks)
     for condition, states in zip(conditions, together, strict=True):
         with applied(model, condition, masks):
-            alone, _ = forward(model, documents, family == "gpt2")
+            alone, _ = forward(model, documents)
             packed = packed_states(model, documents)
         for ours, padded, row_alone in zip(states, alone, packed, strict=True):
             theirs = torch.cat([padded[row, : len(ids)] for row, ids in enumerate(documents)])

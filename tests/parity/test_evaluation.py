@@ -18,10 +18,11 @@ from posenc.capture.evaluation import (
     groups_of,
     last_states_under,
     losses_under,
+    stacked_states,
     states_under,
 )
 from posenc.capture.interventions import applied
-from posenc.capture.parts import blocks
+from posenc.capture.parts import ConditionError, blocks
 from posenc.conditions.section import Condition
 from posenc.metrics.similarity import token_cosines
 from posenc.models.load import load
@@ -43,6 +44,15 @@ def conditions():
     return {name: Condition.model_validate(section) for name, section in CONDITIONS.items()}
 
 
+def test_a_condition_on_a_layer_that_the_model_lacks_is_refused(folder, family, documents):
+    """Where conditions share a forward pass, a mask that acts nowhere would be as without it."""
+    mask = {"semantics": "additive", "profile": {"kind": "alibi", "slope": 1}, "layers": [9]}
+    absent = Condition.model_validate({"position": "zero", "mask": mask})
+    model = load(folder, family)
+    with pytest.raises(ConditionError, match=r"mask\.layers names 9, but the model's are 0 to 2"):
+        stacked_states(model, documents, [Condition(position="zero"), absent], {})
+
+
 def test_outcomes_are_the_library_s(folder, family, documents):
     model = load(folder, family)
     counted = [[place != 0 for place in range(len(ids))] for ids in documents]
@@ -54,9 +64,9 @@ def test_outcomes_are_the_library_s(folder, family, documents):
     for (name, index), outcome in outcomes.items():
         ids = documents[index]
         with torch.inference_mode():
-            intact = forward(model, [ids], family == "gpt2")[0]
+            intact = forward(model, [ids])[0]
             with applied(model, chosen[name]):
-                states = forward(model, [ids], family == "gpt2")[0]
+                states = forward(model, [ids])[0]
         keep = np.array(counted[index])
         cosines = [
             token_cosines(x[0].numpy(), y[0].numpy())[keep].sum()

@@ -80,7 +80,7 @@ def states(model, condition, masks, documents=DOCUMENTS):
     lengths = [len(ids) for ids in documents]
     with applied(model, condition, masks):
         packed = packed_states(model, documents)[-1][0].split(lengths)
-        padded = forward(model, documents, True)[0][-1]  # [batch, longest, d_model]
+        padded = forward(model, documents)[0][-1]  # [batch, longest, d_model]
     for state, row in zip(packed, padded, strict=True):
         torch.testing.assert_close(row[: len(state)], state, **CLOSE)
     return torch.cat(packed)
@@ -275,7 +275,7 @@ def test_whether_patterns_follow_from_queries_and_keys(kind, reason):
     architecture = of(network)
     network.set_attn_implementation(attention.NAME)
     ids = DOCUMENTS[0]
-    _, recording = forward(network, [ids], True)
+    _, recording = forward(network, [ids])
     _, patterns = patterns_under(network, [ids], Condition(), {})
     same = [
         np.allclose(

@@ -120,7 +120,7 @@ def test_weights_of_half_precision_are_computed_with_in_float32(tmp_path, docume
     whole = reference("qwen2")  # half.float() would keep its frequencies rounded
     whole.load_state_dict({name: tensor.float() for name, tensor in half.state_dict().items()})
     expected = library_output(whole, documents[1]).hidden_states[-1]
-    states = forward(model, documents[1:2], True)[0][-1]
+    states = forward(model, documents[1:2])[0][-1]
     torch.testing.assert_close(states, expected, rtol=0, atol=2e-5)
 
 
@@ -165,7 +165,7 @@ def test_packed_hidden_states_and_losses_equal_the_library(folder, library_model
 
 
 def test_padded_hidden_states_equal_the_library(folder, library_model, documents):
-    states, recording = forward(load(folder, "llama"), documents, True)
+    states, recording = forward(load(folder, "llama"), documents)
     assert sorted(recording.queries) == sorted(recording.keys) == [0, 1, 2]
     for row, document in enumerate(documents):
         expected = library_output(library_model, document).hidden_states
@@ -216,7 +216,7 @@ def test_a_store_holds_what_was_recorded(project, documents):
     count = int((np.cumsum([len(ids) for ids in documents]) <= len(shard["special_mask"])).sum())
     assert count > 0
     for document, span in zip(documents[:count], spans(documents[:count]), strict=True):
-        states, recording = forward(model, [document], True)
+        states, recording = forward(model, [document])
         close = {"rtol": 1e-5, "atol": 2e-5}
         for layer in range(3):
             for name in ("queries", "keys"):
@@ -230,7 +230,7 @@ def test_a_store_holds_what_was_recorded(project, documents):
 
 def test_patterns_follow_from_the_recorded_queries_and_keys(folder, library_model, documents):
     model, document = load(folder, "llama"), documents[3]
-    _, recording = forward(model, [document], True)
+    _, recording = forward(model, [document])
     patterns = library_output(library_model, document, output_attentions=True).attentions
     future = torch.ones(len(document), len(document)).triu(1).bool()
     for layer, expected in enumerate(patterns):
@@ -243,7 +243,7 @@ def test_patterns_follow_from_the_recorded_queries_and_keys(folder, library_mode
 def test_the_rotation_of_decoders_that_are_trained_here_is_the_same(tmp_path, documents):
     model = load(saved(reference("grouped"), tmp_path / "model"), "llama")
     with attention.recording_before_rotation(model) as before:
-        _, after = forward(model, [documents[3]], True)
+        _, after = forward(model, [documents[3]])
     for layer in range(3):
         for name in ("queries", "keys"):
             turned = schemes._turned(getattr(before, name)[layer])
@@ -301,7 +301,7 @@ def test_an_additive_mask_is_the_library_s_float_mask(folder, library_model, doc
     bias = (-0.5 * distance).masked_fill(distance < 0, -torch.inf)[None, None]
     expected = library_output(library_model, document, attention_mask=bias)
     with applied(model, condition):
-        for states in (packed_states(model, [document]), forward(model, [document], True)[0]):
+        for states in (packed_states(model, [document]), forward(model, [document])[0]):
             torch.testing.assert_close(states[-1], expected.hidden_states[-1], rtol=0, atol=2e-5)
     counted = [[True] * len(document)]
     ((_, outcome),) = evaluate(model, [document], counted, {"alibi": condition}, {}, 1000)

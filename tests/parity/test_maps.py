@@ -76,10 +76,10 @@ def test_turning_back_gives_what_was_before_rotation(kind):
     of(network)
     network.set_attn_implementation(attention.NAME)
     ids = [sample_ids(network, 9)]
-    _, intact = forward(network, ids, True)
+    _, intact = forward(network, ids)
     content = turned_back(network, intact)
     with of(network).removed():
-        _, still = forward(network, ids, True)
+        _, still = forward(network, ids)
     for name in ("queries", "keys"):
         ours, theirs = getattr(content, name)[0], getattr(still, name)[0]
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-4 * float(theirs.abs().max()))

@@ -98,11 +98,11 @@ def test_scores_of_distance_alone_are_restored_exactly(texts, changes):
     condition = with_mask("zero")
     for ids in texts:
         with torch.inference_mode():
-            intact = forward(model, [ids], True)[0][-1][0, :, : WIDTH // 2]
+            intact = forward(model, [ids])[0][-1][0, :, : WIDTH // 2]
             with applied(model, Condition(position="zero")):
-                without = forward(model, [ids], True)[0][-1][0, :, : WIDTH // 2]
+                without = forward(model, [ids])[0][-1][0, :, : WIDTH // 2]
             with applied(model, condition, {"it": mask}):
-                restored = forward(model, [ids], True)[0][-1][0, :, : WIDTH // 2]
+                restored = forward(model, [ids])[0][-1][0, :, : WIDTH // 2]
         torch.testing.assert_close(restored, intact, rtol=0, atol=2e-4)
         if len(ids) > 3:
             assert (without - intact).abs().max() > 0.1

@@ -53,7 +53,7 @@ def test_a_local_folder_in_the_hub_s_format(family, hub_folder, documents, tmp_p
     }
     theirs = classes[family].from_pretrained(hub_folder).eval()
     for document in documents:
-        states, recording = forward(ours, [document], family == "gpt2")
+        states, recording = forward(ours, [document])
         with torch.inference_mode():
             expected = theirs(torch.tensor([document]), output_hidden_states=True).hidden_states
         for state, other in zip(states, expected, strict=True):

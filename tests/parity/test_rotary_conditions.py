@@ -52,7 +52,7 @@ def states_of(model, condition, documents):
     lengths = [len(ids) for ids in documents]
     with applied(model, condition):
         packed = packed_states(model, documents)[-1][0].split(lengths)
-        padded = forward(model, documents, True)[0][-1]  # [batch, longest, d_model]
+        padded = forward(model, documents)[0][-1]  # [batch, longest, d_model]
     for state, row in zip(packed, padded, strict=True):
         torch.testing.assert_close(row[: len(state)], state, **CLOSE)
     return packed
@@ -153,7 +153,7 @@ def test_scores_of_some_pairs_are_those_of_the_formula(model, documents):
     """Shaw et al.'s clipping, and queries and keys as projections give them, in float64."""
     ids = documents[3]
     with attention.recording_before_rotation(model) as before:
-        _, after = forward(model, [ids], True)
+        _, after = forward(model, [ids])
     places, theta = np.arange(len(ids)), frequencies(model)
     for layer in range(len(blocks(model))):
         q, k = (getattr(before, name)[layer][0].numpy() for name in ("queries", "keys"))
@@ -419,7 +419,7 @@ def test_the_parts_of_scores_with_the_mask_sum_to_the_scores(model, documents):
     mask, _ = learn(closed_form(), calibration(model, documents))
     ids = documents[3]
     with attention.recording_before_rotation(model) as before:
-        _, after = forward(model, [ids], True)
+        _, after = forward(model, [ids])
     q, k = (getattr(before, name)[2][0].numpy() for name in ("queries", "keys"))
     parts = score_parts.score_parts(
         q, k, np.arange(len(ids)), frequencies(model), mask.bias(2, len(ids))

@@ -72,10 +72,10 @@ def test_all_is_proved_but_beyond_the_length_that_a_rotation_is_for(found):
 
 def test_queries_and_keys_are_turned_back(found):
     """In the first layer they are those of the same tokens without positions."""
-    _, intact = forward(found.model, TEXTS[:1], True)
+    _, intact = forward(found.model, TEXTS[:1])
     content = turned_back(found.model, intact)
     with applied(found.model, Condition(position="zero")):
-        _, still = forward(found.model, TEXTS[:1], True)
+        _, still = forward(found.model, TEXTS[:1])
     for ours, theirs, turned in (
         (content.queries[0], still.queries[0], intact.queries[0]),
         (content.keys[0], still.keys[0], intact.keys[0]),

@@ -104,6 +104,8 @@ def test_the_shipped_file_is_valid_and_its_schema_is_in_sync(raw):
         ("studies.rotary.evaluations.smollm2.evaluated", ["mean"], r"studies\.rotary names the "
          r"condition 'mean', which is for none of its models: position 'mean' is not for a model "
          r"whose positions are a rotation: it takes intact, zero, .*unrotated, clip, first_order$"),
+        ("conditions.zero_hf_finfo.mask.layers", [9], r"evaluates 'decoder' under 'zero_hf_finfo': "
+         r"mask\.layers names 9, but the model's are 0 to \d; leave it out under studies\.default"),
         ("studies.default.conditions", ["intact", "clipped_32"], r"studies\.default\.conditions "
          r"names 'clipped_32', which needs .*list it under studies\.default\.evaluated"),
         ("studies.default.evaluations", {"smolm": {}}, r"evaluations names 'smolm', which is not "

@@ -138,7 +138,7 @@ def run_ours(folder: Path, progress: tqdm) -> dict[str, dict[str, Outputs | str]
             try:
                 for number, document in enumerate(documents):
                     with applied(model, condition), torch.inference_mode():
-                        hidden, _ = forward(model, [document], name == "gpt2")
+                        hidden, _ = forward(model, [document])
                         for layer, values in enumerate(hidden):
                             outputs[f"{number}/{layer}"] = values[0].numpy()  # [n, d]
                         if name == "gpt2":

@@ -132,6 +132,7 @@ def _held(network: Any, tokenizer: Any) -> Model:
         raise ModelError(f"{name}: {error}") from None
     if on is not None:
         raise ModelError(f"{name} is under {on.name}: leave that block first")
+    _refuse_changed(name, network)
     kinds = {x.dtype for x in network.parameters() if x.is_floating_point()}
     if kinds != {torch.float32}:
         named = ", ".join(sorted(str(kind).removeprefix("torch.") for kind in kinds))
@@ -161,6 +162,21 @@ def _held(network: Any, tokenizer: Any) -> Model:
         for module, training in modes_before:
             module.training = training
         raise
+
+
+def _refuse_changed(name: str, network: PreTrainedModel) -> None:
+    """Refuse a model whose modules are others than the library's in float32."""
+    quantized = {type(m).__name__ for m in network.modules() if "quantized" in type(m).__module__}
+    if quantized:
+        raise ModelError(
+            f"{name} has quantized modules ({', '.join(sorted(quantized))}): give the float32 "
+            f"model that they were made of"
+        )
+    for module in network.modules():
+        # A block alone may be compiled.
+        is_whole = any(isinstance(part, nn.ModuleList) for part in module.children())
+        if module._compiled_call_impl is not None and (module is network or is_whole):
+            raise ModelError(f"{name} is compiled (module.compile()): load it before that")
 
 
 def _architecture(name: str, network: Any) -> Architecture:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,42 +29,54 @@ class Structure(NamedTuple):
     parameters
         Name and type of each.
     outside
-        Hooks, and whether its ``forward`` is its own, of each module outside the body: losses are
-        computed without calling these.
+        Hooks, and whether its ``forward`` is its own or compiled, of each module outside the body,
+        and of the body itself: its states are taken as it gives them, and losses without calling
+        the others.
+    causal
+        What modules say of themselves: the library's eager attention does not ask them.
     configuration
         By which attention, masks and positions are what they are.
     """
 
     modules: tuple[nn.Module, ...]
     parameters: tuple[tuple[str, torch.dtype], ...]
-    outside: tuple[tuple[int, bool], ...]
+    outside: tuple[tuple[int, bool, bool], ...]
+    causal: tuple[bool | None, ...]
     configuration: str
 
     @classmethod
     def of(cls, network: PreTrainedModel) -> Structure:
         """That of a network now."""
-        modules, body = tuple(network.modules()), set(of(network).body.modules())
+        modules, body = tuple(network.modules()), of(network).body
+        inside = {*body.modules()} - {body}
         return cls(
             modules,
             tuple((name, parameter.dtype) for name, parameter in network.named_parameters()),
             tuple(
-                # A condition checks each call of the network by a hook before it.
                 (
-                    len(m._forward_hooks) + (m is not network and len(m._forward_pre_hooks)),
+                    # What goes before the body acts on its states, too.
+                    _hooks(m._forward_hooks) + (m is not body and _hooks(m._forward_pre_hooks)),
                     "forward" in m.__dict__,
+                    m._compiled_call_impl is not None,
                 )
                 for m in modules
-                if m not in body
+                if m not in inside
             ),
+            tuple(getattr(module, "is_causal", None) for module in modules),
             network.config.to_json_string(use_diff=False),
         )
 
     def change(self, network: PreTrainedModel) -> str | None:
         """What is other in a network, if anything."""
         kinds = ("modules", "parameters", "hooks outside the part that gives hidden states",
-                 "settings of the configuration")  # fmt: skip
+                 "values of is_causal", "settings of the configuration")  # fmt: skip
         both = zip(kinds, self, Structure.of(network), strict=True)
         return next((kind for kind, own, other in both if own != other), None)
+
+
+def _hooks(hooks: Mapping[int, Callable]) -> int:
+    """How many there are, but for those by which a condition checks calls and acts."""
+    return sum(not getattr(hook, "__module__", "").startswith("posenc.") for hook in hooks.values())
 
 
 @dataclass(frozen=True, eq=False)

@@ -371,7 +371,7 @@ def _forward(on: Active, document: list[int]) -> tuple[list[Tensor], Recording]:
         change = applied(network, on.condition, on.masks, tokens)
     with change:
         if on.model.architecture.causal:
-            states, recording = forward(network, [document], is_decoder=True)
+            states, recording = forward(network, [document])
         else:  # the library has no token types beyond an encoder's last position
             with attention.recording() as recording:
                 states = packed_states(network, [document])

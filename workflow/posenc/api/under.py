@@ -98,6 +98,7 @@ class Active:
 
     def _check(self, module: nn.Module, positional: tuple, named: Mapping[str, object]) -> None:
         """Refuse a call of the network that would not be what the condition says."""
+        self.model.architecture.begin()
         bound = inspect.signature(module.forward).bind_partial(*positional, **named).arguments
         problem = self._problem({**bound, **bound.get("kwargs", {})})
         if problem:
@@ -157,14 +158,17 @@ def active_of(network: nn.Module) -> Active | None:
     Raises
     ------
     ConditionError
-        If it shares modules with another network that is under one.
+        If it shares modules, or its configuration, with another network that is under one.
     """
     if _active is None or _active.model.network is network:
         return _active
-    if set(network.modules()).isdisjoint(_active.model.network.modules()):
+    other = _active.model.network
+    shares_modules = not set(network.modules()).isdisjoint(other.modules())
+    if not shares_modules and network.config is not other.config:
         return None
+    shared = "modules" if shares_modules else "its configuration"
     raise ConditionError(
-        f"it shares modules with {_active.model.name}, which is under {_active.name}: leave that "
+        f"it shares {shared} with {_active.model.name}, which is under {_active.name}: leave that "
         f"block first"
     )
 
@@ -276,7 +280,8 @@ def check_structure(model: Model) -> None:
     network = model.network
     if changed := model.structure.change(network):
         raise ConditionError(
-            f"{changed} of the network are others than when it was loaded: posenc.load it again"
+            f"{changed} of the network have changed since it was loaded: load it again with "
+            f"posenc.load"
         )
     if any(module.training for module in network.modules()):
         raise ConditionError("the network is in training mode: model.network.eval() ends it")

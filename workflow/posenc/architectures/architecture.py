@@ -16,7 +16,7 @@ from transformers.masking_utils import bidirectional_mask_function, causal_mask_
 from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 
 from posenc.architectures import attention
-from posenc.architectures.classes import positions_of
+from posenc.architectures.classes import depends_on_length, positions_of
 from posenc.architectures.needs import Need
 from posenc.architectures.position import NoPosition, Rotation, Table, replaced
 
@@ -202,6 +202,15 @@ class Architecture:
         """Tokens that its table has rows for, or its rotation is made for; None for no limit."""
         return getattr(self.position, "positions", None) or positions_of(self.model.config)
 
+    def turns_by_length(self, tokens: int) -> bool:
+        """Whether the rotation of a text this long is another one than that of shorter texts."""
+        config = self.model.config.get_text_config(decoder=True)
+        return (
+            isinstance(self.position, Rotation)
+            and tokens > self.position.positions > 0
+            and depends_on_length(config)
+        )
+
     @property
     def has_losses(self) -> bool:
         """Whether it is a causal language model with its head."""
@@ -250,8 +259,10 @@ class Architecture:
         return takes(self.body, name)
 
     def begin(self) -> None:
-        """Say that a forward pass begins."""
+        """Say that a forward pass begins, which nothing of the passes before may change."""
         attention.count_from_first(layer.module for layer in self.layers)
+        if isinstance(self.position, Rotation):
+            self.position.begin()
 
     @contextlib.contextmanager
     def removed(self) -> Iterator[None]:

@@ -12,7 +12,7 @@ without it the library would build no mask for an unknown implementation, silent
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -101,15 +101,11 @@ def _attention(
         given = (module, query, key, value, attention_mask, is_causal, options)
         _observed.calls.append(Call(*given, unknown(kwargs)))
     if options.is_plain and not _is_explicit:
-        return sdpa_attention_forward(module, query, key, value, attention_mask, **_plain(kwargs))
+        kwargs.pop("s_aux", None)  # sinks, of which there are none
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
     bias = as_bias(attention_mask, query.shape[2], is_causal, query.device)
     key, value = (by_query_head(x, query.shape[1]) for x in (key, value))
     return explicit(query, key, value, options, bias).transpose(1, 2).contiguous(), None
-
-
-def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What the library's own function takes of a call without sinks."""
-    return {name: value for name, value in given.items() if name != "s_aux"}
 
 
 def as_bias(mask: Tensor | None, tokens: int, is_causal: bool, device: Any) -> Tensor | None:

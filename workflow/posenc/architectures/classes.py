@@ -156,6 +156,12 @@ def positions_of(config: PretrainedConfig) -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
+def depends_on_length(config: PretrainedConfig) -> bool:
+    """Whether a rotation of the text's length turns queries and keys."""
+    kinds = {part.get("rope_type") for part in _rotations(getattr(config, "rope_parameters", None))}
+    return not kinds.isdisjoint(ROTATIONS_OF_THE_TEXT)
+
+
 def begin_token(config: PretrainedConfig) -> int | None:
     """The token that begins a text where the tokenizer puts none first, if there is one."""
     begin = getattr(config.get_text_config(decoder=True), "bos_token_id", None)

@@ -113,6 +113,13 @@ def whole(arch: Architecture, ids: Sequence[int], **options: Any) -> Any:
     return model(ids_of(arch, ids), **quiet(model, output_hidden_states=True, **options))
 
 
+def states_alone(arch: Architecture, ids: Sequence[int]) -> list[Tensor]:
+    """Hidden states of one document by layer, of the body alone, as runs take them."""
+    arch.begin()
+    output = arch.body(ids_of(arch, ids), **quiet(arch.body, output_hidden_states=True))
+    return list(output.hidden_states)
+
+
 def at_most(arch: Architecture) -> int:
     """Tokens of the longest row that a check may run."""
     return min(LONGEST, int(WORK / sum(x.numel() for x in arch.model.parameters())))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import is_parametrized
 from transformers.masking_utils import bidirectional_mask_function, causal_mask_function
 from transformers.utils import ModelOutput
 
@@ -292,6 +293,11 @@ def _table(arch: Architecture, ids: Tensor) -> Table | None:
     body = arch.body
     tables = [m for name, m in body.named_modules() if position.is_table(name, m)]
     for module in tables:
+        if is_parametrized(module, "weight"):
+            raise ArchitectureError(
+                f"{arch.model_type}: the weight of its position table is computed by a "
+                f"parametrization: call torch.nn.utils.parametrize.remove_parametrizations first"
+            )
         rows = _rows_read(body, module, ids)
         if rows is None:
             continue
@@ -314,7 +320,7 @@ def _table(arch: Architecture, ids: Tensor) -> Table | None:
                     f"{arch.model_type}: with the token {skipped} in a text, its tokens "
                     f"get the rows {again} of its position table, by no rule that is known"
                 )
-        return Table(module, first, skipped, _shift(body, module, ids, first))
+        return Table(module, first, skipped, _shift(body, module, ids))
     return None
 
 
@@ -337,7 +343,7 @@ def _rows_read(
     return [int(value) for value in values] if len(values) == ids.shape[1] else None
 
 
-def _shift(body: nn.Module, module: nn.Embedding, ids: Tensor, first: int) -> int:
+def _shift(body: nn.Module, module: nn.Embedding, ids: Tensor) -> int:
     """How far the rows of a table lie from the position ids that a model is given."""
     if not takes(body, "position_ids"):
         return 0

@@ -188,6 +188,22 @@ class Rotation:
         which = f"layer {min(self.unknown)} turns" if self.unknown else "its layers turn"
         return f"how {which} pairs of features could not be told"
 
+    def begin(self) -> None:
+        """Forget the texts before, as a text alone has none.
+
+        A rotation that depends on the length of its text (``dynamic``) is kept by the library for
+        the next one, unless that is shorter than what the model was trained for.
+        """
+        for module in self.modules:
+            for name in [name for name in module.__dict__ if name.endswith("max_seq_len_cached")]:
+                trained = module.original_max_seq_len
+                if getattr(module, name) > trained:
+                    prefix = name.removesuffix("max_seq_len_cached")
+                    original = getattr(module, f"{prefix}original_inv_freq")
+                    grown = getattr(module, f"{prefix}inv_freq")
+                    setattr(module, f"{prefix}inv_freq", original.to(grown.device))
+                    setattr(module, name, trained)
+
     @contextlib.contextmanager
     def removed(self) -> Iterator[None]:
         """Every token has position 0, during a block; the rotation's own scaling stays."""
@@ -216,17 +232,18 @@ class Rotation:
         count
             Tokens of the longest document.
         """
-        tables: dict[tuple[int, str | None], Tensor] = {}
+        tables: dict[tuple[int, str | None, bytes], Tensor] = {}
 
         def hook(module: nn.Module, given: tuple, named: dict, output: Any) -> Any:
             bound = inspect.signature(module.forward).bind(*given, **named).arguments
             key = (self.modules.index(module), bound.get("layer_type"))
-            if key not in tables:
+            rate = frequencies(module, key[1])  # [pairs]; some depend on the length of the text
+            if (table := tables.get((*key, rate.tobytes()))) is None:
                 places = np.arange(max(self.positions, count))[:, None]  # [positions, 1]
-                rate = frequencies(module, key[1])  # [pairs]
-                tables[key] = torch.from_numpy(change(places * rate))  # [positions, pairs]
+                table = torch.from_numpy(change(places * rate))  # [positions, pairs]
+                tables[*key, rate.tobytes()] = table
             places = bound["position_ids"]  # [batch, tokens]
-            angle = tables[key].to(places.device)[places]  # [batch, tokens, pairs]
+            angle = table.to(places.device)[places]  # [batch, tokens, pairs]
             return _as_given(self.forms[key], angle, scale_of(module, key[1]), output)
 
         with contextlib.ExitStack() as stack:

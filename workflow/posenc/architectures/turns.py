@@ -50,7 +50,7 @@ def find_turns(arch: Architecture, ids: Tensor) -> None:
     turns: list[Turned | None] = []
     unknown = set()
     for layer, (module, call) in enumerate(zip(modules, seen.calls, strict=True)):
-        turn = _turn(arch, rotation, module, call, given[id(module)], angles)
+        turn = _turn(rotation, module, call, given[id(module)], angles)
         if turn is _UNKNOWN:
             unknown.add(layer)
         turns.append(turn if isinstance(turn, Turned) else None)
@@ -91,7 +91,6 @@ def _outputs(rotation: Rotation) -> Iterator[list[tuple[int, str | None, Any]]]:
 
 
 def _turn(
-    arch: Architecture,
     rotation: Rotation,
     module: nn.Module,
     call: Call,

@@ -28,6 +28,7 @@ from posenc.architectures.comparing import (
     check_finite,
     ids_of,
     sample_ids,
+    states_alone,
     states_of,
     under,
     whole,
@@ -176,9 +177,10 @@ def _checked(arch: Architecture, texts: list[list[int]], row: Row | None) -> lis
                 with attention.recording() as recording:
                     whole(arch, ids)
                 recordings.append(recording)
+        alone = [states_alone(arch, ids) for ids in texts]
     check_finite(arch, theirs)
     difference = max(apart(states_of(ours), states_of(theirs)), _beyond(arch, texts))
-    checks = [Check("hidden states", difference, allowed)]
+    checks = [_states(arch, difference, apart(alone, states_of(ours)), allowed)]
     checks.append(_future(arch, texts[0], allowed))
     checks.append(_patterns(arch, texts, recordings, theirs))
     checks.append(_losses(arch, texts, ours, theirs))
@@ -194,6 +196,18 @@ def _checked(arch: Architecture, texts: list[list[int]], row: Row | None) -> lis
         maps, path = check_maps(arch, ids_of(arch, texts[0]))
     arch.can |= {Need.MAPS: maps, Need.NORM_PATH: path}
     return checks
+
+
+def _states(arch: Architecture, difference: float, without: float, allowed: float) -> Check:
+    """Hidden states of the model, and of its body alone, which is what runs call."""
+    name = "hidden states"
+    if difference <= allowed < without:
+        reason = (
+            f"its forward, or a hook on it, changes what its {type(arch.body).__name__} is given, "
+            f"which is run alone here: make the change there"
+        )
+        return Check(name, None, allowed, reason)
+    return Check(name, max(difference, without), allowed)
 
 
 def _conclude(arch: Architecture, checks: dict[str, Check]) -> None:
@@ -315,21 +329,15 @@ def _packed(arch: Architecture, texts: list[list[int]], row: Row | None, allowed
             return Check(name, None, allowed, f"layer {layer} makes a mask of its own")
     copies = max(1, -(-at_most(arch) // sum(map(len, texts))))  # the row is as long as can be
     with under(arch.model, NAME):
-        alone = [
-            arch.body(ids_of(arch, ids), **quiet(arch.body, output_hidden_states=True))
-            for ids in texts
-        ]
+        alone = [states_alone(arch, ids) for ids in texts]
         try:
             joint = row(arch.model, texts * copies)
         except FAILURES as error:
             reason = f"several documents in a row do not run ({type(error).__name__})"
             return Check(name, None, allowed, reason)
         late = _late(arch, texts[0])
-    joined = [
-        torch.cat(states, dim=1).repeat(1, copies, 1)
-        for states in zip(*states_of(alone), strict=True)
-    ]
-    pairs = [(joint.hidden_states, joined), *([(late, states_of(alone)[0])] if late else [])]
+    joined = [torch.cat(states, dim=1).repeat(1, copies, 1) for states in zip(*alone, strict=True)]
+    pairs = [(joint.hidden_states, joined), *([(late, alone[0])] if late else [])]
     return Check(name, max(apart([ours], [wanted]) for ours, wanted in pairs), allowed)
 
 

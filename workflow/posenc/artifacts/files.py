@@ -189,12 +189,10 @@ def sha256_of_json_file(value: Any) -> str:
     return hashlib.sha256(_text(value).encode()).hexdigest()
 
 
-def write_json_if_changed(path: str | os.PathLike, value: Any) -> bool:
-    """Write a JSON value only when the file does not already hold it; return whether it did."""
-    if holds_json(path, value):
-        return False
-    write_json(path, value)
-    return True
+def write_json_if_changed(path: str | os.PathLike, value: Any) -> None:
+    """Write a JSON value unless the file already holds it."""
+    if not holds_json(path, value):
+        write_json(path, value)
 
 
 def read_json(path: str | os.PathLike) -> Any:

@@ -133,7 +133,6 @@ def pad(model: PreTrainedModel, documents: list[list[int]]) -> tuple[Tensor, Ten
 def forward(
     model: PreTrainedModel,
     documents: list[list[int]],
-    is_decoder: bool,
 ) -> tuple[tuple[Tensor, ...], attention.Recording]:
     """Run a batch of documents.
 

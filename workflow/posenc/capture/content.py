@@ -17,7 +17,7 @@ from posenc.architectures.position import cosines_sines, rotated_as, scale_of
 from posenc.capture.capture import forward
 from posenc.capture.interventions import applied
 from posenc.capture.pair_scores import turns_of
-from posenc.capture.parts import ConditionError, architecture, is_decoder, is_rotary
+from posenc.capture.parts import ConditionError, architecture, is_rotary
 from posenc.conditions.section import Condition
 
 if TYPE_CHECKING:
@@ -78,18 +78,17 @@ def with_and_without(
     position
         What the table becomes in a model that has one; not looked at in a rotary model.
     """
-    decoder = is_decoder(model)
     if is_rotary(model) and _gives_content(model):
         with recording_before_rotation(model) as content:
-            _, intact = forward(model, documents, decoder)
+            _, intact = forward(model, documents)
         _louder(model, content)
     elif is_rotary(model):
-        _, intact = forward(model, documents, decoder)
+        _, intact = forward(model, documents)
         content = turned_back(model, intact)
     else:
-        _, intact = forward(model, documents, decoder)
+        _, intact = forward(model, documents)
         with applied(model, Condition.model_validate({"position": position})):
-            _, content = forward(model, documents, decoder)
+            _, content = forward(model, documents)
     if not all(options.is_plain for options in intact.options.values()):
         raise ConditionError(
             f"{architecture(model).model_type}: its scores are capped, or have sinks or biases: "

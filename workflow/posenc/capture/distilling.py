@@ -37,7 +37,7 @@ def scores_under(
 ) -> dict[int, Tensor]:
     """Attention scores by layer under a condition, [batch, n_heads, n, n]."""
     with applied(data.model, condition, {"it": mask} if mask else {}):
-        _, recording = forward(data.model, documents, data.is_decoder)
+        _, recording = forward(data.model, documents)
     return {
         layer: scores_of(
             recording.queries[layer], recording.keys[layer], recording.options[layer].scaling

@@ -21,7 +21,7 @@ from torch.nn import functional
 from posenc.architectures.needs import Need
 from posenc.capture.branches import Branch, branch_of
 from posenc.capture.capture import document_losses, packed_last, packed_states
-from posenc.capture.interventions import applied, common_part, embedded
+from posenc.capture.interventions import applied, check_condition, common_part, embedded
 from posenc.capture.masked_attention import Batch, attending, embedding_factors
 from posenc.capture.parts import architecture, blocks, is_decoder
 from posenc.conditions.learned import LearnedMask
@@ -91,6 +91,8 @@ def stacked_states(
     """
     if architecture(model).lacks(Need.BLOCKS, Need.PACKED):
         return [_alone(model, documents, c, masks, keep) for c in conditions]
+    for condition in conditions:
+        check_condition(model, condition, masks)
     lengths = [len(ids) for ids in documents]
     branches = [branch_of(model, condition.mask, masks) for condition in conditions]
     trunk = branch_of(model, None)

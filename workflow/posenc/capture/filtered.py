@@ -168,5 +168,5 @@ def states_scored(
     -------
     Hidden states after the last layer and its norm, [tokens, d_model], documents in one row.
     """
-    with scored(model, dict.fromkeys(layers, scores)):
+    with scored(dict.fromkeys(layers, scores)):
         return last_from(model, documents, layers[0], begin)

@@ -54,7 +54,16 @@ def embeddings_of(
     return torch.cat([head, whole]) if first else whole
 
 
-def _check(model: PreTrainedModel, condition: Condition, masks: Mapping[str, LearnedMask]) -> None:
+def check_condition(
+    model: PreTrainedModel, condition: Condition, masks: Mapping[str, LearnedMask]
+) -> None:
+    """Refuse a condition that a model cannot be under.
+
+    Raises
+    ------
+    ConditionError
+        If it is on layers or heads that the model lacks, on other positions, or a mask is missing.
+    """
     arch = architecture(model)
     problem = condition.problem(arch.n_layers, arch.n_heads, positions_of(model))
     if problem is None and condition.position != "intact" and arch.can.get(Need.REMOVABLE):
@@ -64,6 +73,34 @@ def _check(model: PreTrainedModel, condition: Condition, masks: Mapping[str, Lea
         problem = f"the learned mask {missing[0]!r} is not there"
     if problem:
         raise ConditionError(problem)
+
+
+def check_conditions(
+    model: PreTrainedModel,
+    conditions: Mapping[str, Condition],
+    masks: Mapping[str, LearnedMask] | None = None,
+) -> None:
+    """Refuse conditions that a model cannot be under, before anything is computed.
+
+    Parameters
+    ----------
+    model
+        From :func:`posenc.models.load.load`.
+    conditions
+        By name.
+    masks
+        Learned masks by name.
+
+    Raises
+    ------
+    ConditionError
+        With the name of the condition.
+    """
+    for name, condition in conditions.items():
+        try:
+            check_condition(model, condition, masks or {})
+        except ConditionError as error:
+            raise ConditionError(f"conditions.{name}: {error}") from None
 
 
 def _word(condition: Condition) -> str:
@@ -83,7 +120,7 @@ def embedded(
     tokens: int = 0,
 ) -> Iterator[None]:
     """Exchange position embeddings or angles, and touch the sum of the embeddings, in a block."""
-    _check(model, condition, masks or {})
+    check_condition(model, condition, masks or {})
     with contextlib.ExitStack() as stack:
         if is_rotary(model):
             stack.enter_context(turned(model, condition, tokens, masks))

@@ -260,6 +260,6 @@ def _loss(parameters: _Parameters, data: Calibration, documents: list[list[int]]
         if hook is not None:
             hook.remove()
     with torch.no_grad():
-        intact = forward(model, documents, False)[0][-1]  # [batch, longest, d_model]
+        intact = forward(model, documents)[0][-1]  # [batch, longest, d_model]
     keep = real.bool()
     return 1 - functional.cosine_similarity(last.float()[keep], intact[keep], dim=-1).mean()

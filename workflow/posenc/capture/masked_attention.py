@@ -92,13 +92,15 @@ def _attention(
     attention_mask: Tensor | None,
     **kwargs,
 ) -> tuple[Tensor, None]:
+    if _batch is None:
+        raise ConditionError("the model's attention was left without a condition")
+    if all(layer.module is not module for layer in _layers):  # of a model that shares its config
+        return attention._attention(module, query, key, value, attention_mask, **kwargs)
     layer, options, own = layer_of(module), Options.of(query, key, kwargs), value
     key, value = (attention.by_query_head(x, query.shape[1]) for x in (key, value))
     # The recorder of the plain implementation: captures go through either.
     if attention._active is not None:
         attention._active.keep(layer, query, key, own, options)
-    if _batch is None:
-        raise ConditionError("the model's attention was left without a condition")
     if _batch.is_packed:
         return _packed_attention(layer, query, key, value, options), None
     size = len(query) // len(_batch.branches)
@@ -249,13 +251,11 @@ def _future(length: int) -> Tensor:
 
 
 @contextlib.contextmanager
-def scored(model: PreTrainedModel, scores: Mapping[int, PairScores]) -> Iterator[None]:
+def scored(scores: Mapping[int, PairScores]) -> Iterator[None]:
     """Let layers take other products of queries and keys, during a block.
 
     Parameters
     ----------
-    model
-        From :func:`posenc.models.load.load`.
     scores
         By layer, what gives the products; the other layers keep theirs.
     """

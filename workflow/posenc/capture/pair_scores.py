@@ -62,20 +62,35 @@ class PairScores:
 
 
 class ClippedScores(PairScores):
-    """Products with keys beyond a distance turned as if they stood there."""
+    """Products with keys beyond a distance turned as if they stood there.
 
-    def __init__(self, turn: Turned, section: Clipped) -> None:
+    Parameters
+    ----------
+    turn
+        How the layer is turned.
+    section
+        The distance.
+    causal
+        Whether no query sees a later key: those that do clip the distance to either side.
+    """
+
+    def __init__(self, turn: Turned, section: Clipped, causal: bool) -> None:
         super().__init__(turn)
-        self.section = section
+        self.section, self.causal = section, causal
 
     def __call__(self, query: Tensor, key: Tensor, documents: Documents) -> Tensor:
         places = torch.arange(query.shape[2], device=query.device)  # [tokens]
         query_before, key_before = self.turned_back(query, key, places)
-        edge = self.angles(query, torch.full_like(places[:1], self.section.distance))
-        at_edge = rotated_as(query_before, self.turn, *edge)  # [batch, n_heads, tokens, d_head]
-        other = at_edge @ key_before.transpose(-1, -2)  # [batch, n_heads, tokens, tokens]
-        is_beyond = places[:, None] - places > self.section.distance  # [tokens, tokens]
-        return torch.where(is_beyond, other, query @ key.transpose(-1, -2))
+        # Within the text, whose length some rotations depend on; further than it, no key is.
+        edge = min(self.section.distance, len(places) - 1)
+        cosine, sine = (angle[edge] for angle in self.angles(query, places))  # [pairs] each
+        distance = places[:, None] - places  # [tokens, tokens]
+        products = query @ key.transpose(-1, -2)  # [batch, n_heads, tokens, tokens]
+        for side in (1,) if self.causal else (1, -1):
+            at_edge = rotated_as(query_before, self.turn, cosine[None], side * sine[None])
+            other = at_edge @ key_before.transpose(-1, -2)  # [batch, n_heads, tokens, tokens]
+            products = torch.where(side * distance > self.section.distance, other, products)
+        return products
 
 
 class UnrotatedScores(PairScores):
@@ -212,7 +227,7 @@ def pair_scores(
         if isinstance(section, FirstOrder):
             by_layer[layer] = FirstOrderScores(turn, section, masks[section.mask].means(layer))
         elif isinstance(section, Clipped):
-            by_layer[layer] = ClippedScores(turn, section)
+            by_layer[layer] = ClippedScores(turn, section, architecture(model).causal)
         elif isinstance(section, Unrotated):
             by_layer[layer] = UnrotatedScores(turn, section)
     return by_layer

@@ -15,7 +15,7 @@ from posenc.capture.branches import Branch, branch_of
 from posenc.capture.capture import forward
 from posenc.capture.interventions import applied
 from posenc.capture.pair_scores import PairScores, pair_scores
-from posenc.capture.parts import ConditionError, architecture, is_decoder
+from posenc.capture.parts import ConditionError, architecture
 from posenc.conditions.learned import LearnedMask
 from posenc.conditions.section import Condition
 
@@ -75,7 +75,7 @@ def patterns_under(
     branch = branch_of(model, condition.mask, masks)
     scores = pair_scores(model, condition, masks) if condition.of_pairs else {}
     with applied(model, condition, masks, tokens):
-        states, recording = forward(model, documents, is_decoder(model))
+        states, recording = forward(model, documents)
     kept = []
     for layer in range(branch.n_layers):
         of_layer = pattern_of(model, branch, layer, documents, recording, scores.get(layer))

@@ -60,7 +60,7 @@ def states_reading(model: PreTrainedModel, ids: list[int], reading: Reading) -> 
     Hidden states after the last layer and its norm, [tokens, d_model].
     """
     layers, causal = range(architecture(model).n_layers), architecture(model).causal
-    with scored(model, {layer: _FewKeys(reading, layer, causal) for layer in layers}):
+    with scored({layer: _FewKeys(reading, layer, causal) for layer in layers}):
         return packed_last(model, [ids])[0]
 
 

@@ -69,7 +69,7 @@ def turned(
         yield
         return
     if condition.of_pairs:
-        with scored(model, pair_scores(model, condition, masks or {})):
+        with scored(pair_scores(model, condition, masks or {})):
             yield
         return
     rotation = architecture(model).position

@@ -35,7 +35,8 @@ def check_ids(model: PreTrainedModel, ids: Tensor) -> None:  # ids [...]
 def output_of(model: PreTrainedModel, documents: list[list[int]], **options):
     """The library's output for documents in one row, or for each alone where the two differ."""
     arch = architecture(model)
-    if arch.can.get(Need.PACKED) is not None:
+    longest = max(map(len, documents))
+    if arch.can.get(Need.PACKED) is not None or arch.turns_by_length(longest):
         return _one_by_one(model, documents, **options)
     return packed_row(model, documents, **options)
 

@@ -76,7 +76,7 @@ def states_unrotated(
         for layer in changed
         if layer in turns
     }
-    with scored(model, by_layer):
+    with scored(by_layer):
         return last_from(model, documents, start, inputs[start])
 
 

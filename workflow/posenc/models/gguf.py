@@ -141,7 +141,7 @@ def configuration(file: File) -> JsonObject:
         "max_position_embeddings": file["llama.context_length"],
         "rms_norm_eps": shortest(file["llama.attention.layer_norm_rms_epsilon"]),
         "rope_parameters": {
-            **_scaled(file, scaling),
+            **_scaled(file),
             # llama.cpp's own default, as the library's.
             "rope_theta": shortest(file.get("llama.rope.freq_base", 10000.0)),
         },
@@ -155,7 +155,7 @@ def configuration(file: File) -> JsonObject:
     }
 
 
-def _scaled(file: File, scaling: str) -> dict[str, str | float]:
+def _scaled(file: File) -> dict[str, str | float]:
     """How a file scales its rotation: by a factor, unless it says that it does not.
 
     A factor without a kind is a linear one (``llama_model_loader`` of llama.cpp); the older key of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,8 @@ MARKS = (
 )
 """Characters that normalisation changes, and spaces: on these, too, two tokenizers are compared."""
 
+BEGIN = "begin"
+"""What a template calls the token that begins a text."""
 ADDITIONS = (OPTIONS, "special_tokens_map.json", "added_tokens.json")
 """Files that say more than ``tokenizer.json``."""
 TABLES = ("vocab.txt", "tokenizer.model", "spiece.model")
@@ -247,7 +250,7 @@ def with_begin(tokenizer: Tokenizer, token: int | None) -> Tokenizer:
     token
         Of the model's configuration; None, or one that the tokenizer does not have, for nothing.
     """
-    from tokenizers import processors
+    from tokenizers import Tokenizer, processors
 
     if begin_of(tokenizer) != (None, False) or token is None or token < 0:
         return tokenizer
@@ -255,9 +258,19 @@ def with_begin(tokenizer: Tokenizer, token: int | None) -> Tokenizer:
     if name is None:
         return tokenizer
     # Templates are read: the token's own text may mean something there.
-    begin = {"id": "begin", "ids": [token], "tokens": [name]}
-    template = processors.TemplateProcessing(single="begin $A", special_tokens=[begin])
+    begin = {"id": BEGIN, "ids": [token], "tokens": [name]}
     former = tokenizer.post_processor
+    if former is not None:
+        # Of several templates the first acts alone.
+        state = json.loads(tokenizer.to_str())
+        processor = state["post_processor"]
+        for part in processor.get("processors", [processor]):
+            if part["type"] == "TemplateProcessing":
+                part["single"].insert(0, {"SpecialToken": {"id": BEGIN, "type_id": 0}})
+                part["special_tokens"][BEGIN] = begin
+                tokenizer.post_processor = Tokenizer.from_str(json.dumps(state)).post_processor
+                return tokenizer
+    template = processors.TemplateProcessing(single=f"{BEGIN} $A", special_tokens=[begin])
     tokenizer.post_processor = (
         template if former is None else processors.Sequence([former, template])
     )

@@ -56,7 +56,7 @@ def capture(job: Job, runs: list[Run], weights: Path, part: int, parts: int, thr
     # Not before it is known that there is something to capture: they take seconds to import.
     from posenc.architectures.float32 import exactly_if
     from posenc.capture.capture import Shape
-    from posenc.capture.interventions import applied
+    from posenc.capture.interventions import applied, check_conditions
     from posenc.models.affine import load_ready
 
     is_fast = job.activations.precision == "fast"
@@ -68,6 +68,7 @@ def capture(job: Job, runs: list[Run], weights: Path, part: int, parts: int, thr
         for number, documents in enumerate(run.tokens.shards(job.activations.shard_tokens))
         if number % parts == part and not is_finished(run.partial, number)
     ]
+    check_conditions(network, {run.condition: run.intervention for run, _, _ in todo})
     total = sum(int(run.tokens.lengths[documents].sum()) for run, _, documents in todo)
     size = job.activations.bytes_per_token(shape.n_layers, shape.d_model)
     check_space(runs[0].partial.parent, total, size)

@@ -86,11 +86,12 @@ def main(
         _Source(name, output / f"{name}.parquet", Tokens(path), units, common, digests, job)
         for name, path, units in [*sources, *([("long", long, job.long)] if long else [])]
     ]
+    todo = {name: unit.condition for source in all_sources for name, unit in source.todo.items()}
     learned = {
         mask: read_mask(masks / f"{mask}.safetensors")[0]
         for mask in sorted({mask for source in all_sources for mask in source.masks()})
     }
-    network = _Network(weights, job, threads, learned)
+    network = _Network(weights, job, threads, todo, learned)
     precision = computed_in(network, all_sources)
     for source in all_sources:
         if not source.is_due():
@@ -262,15 +263,21 @@ def _precision(fast: _Sample, exact: _Sample) -> Precision:
 
 
 class _Network:
-    """The model and its learned masks.
+    """The model, what it is evaluated under, and its learned masks.
 
     It is loaded when it is first needed: a run in which all is current imports no torch.
     """
 
     def __init__(
-        self, weights: Path, job: Job, threads: int, masks: dict[str, LearnedMask]
+        self,
+        weights: Path,
+        job: Job,
+        threads: int,
+        conditions: dict[str, Condition],
+        masks: dict[str, LearnedMask],
     ) -> None:
-        self.weights, self.job, self.threads, self.masks = weights, job, threads, masks
+        self.weights, self.job, self.threads = weights, job, threads
+        self.conditions, self.masks = conditions, masks
         self.is_fast = False
 
     @property
@@ -280,11 +287,14 @@ class _Network:
 
     @functools.cached_property
     def model(self):
-        """The model."""
+        """The model, which all conditions fit."""
+        from posenc.capture.interventions import check_conditions
         from posenc.models.affine import load_ready
 
         job, is_kept = self.job, self.job.precision == "fast"
-        return load_ready(self.weights, job.reading.family, job.device, self.threads, is_kept)
+        model = load_ready(self.weights, job.reading.family, job.device, self.threads, is_kept)
+        check_conditions(model, self.conditions, self.masks)
+        return model
 
     def quicken(self) -> None:
         """Let the model compute in bfloat16 from now on."""

@@ -28,10 +28,10 @@ def materialize(params: Params) -> None:
         if path.is_file() and path not in written and not path.name.startswith("."):
             path.unlink()
     imports.keep()
-    link_packages(params)
+    link_packages()
 
 
-def link_packages(params: Params) -> None:
+def link_packages() -> None:
     """Show DVC the installed packages: another version counts as another result.
 
     Each is a link to the file in which the installed package names its version.

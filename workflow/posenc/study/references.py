@@ -219,6 +219,9 @@ def _check_study(params: Definitions, where: str, study: Study) -> None:
                 f"{where} names the condition {name!r}, which is for none of its models: "
                 f"{reasons[0]}"
             )
+    for name in study.models:
+        if name in params.models:
+            _check_sizes(params, where, study, name)
     beyond = [] if study.extrapolation is None else study.extrapolation.conditions
     _check_known(f"{where}.extrapolation.conditions", beyond, "conditions", params.conditions)
     if study.calibration is None:
@@ -277,6 +280,23 @@ def _check_study(params: Definitions, where: str, study: Study) -> None:
             raise ValueError(
                 f"measurements.refits.split is {split!r}, which models.{model} is trained on "
                 f"in {where}: choose another"
+            )
+
+
+def _check_sizes(params: Definitions, where: str, study: Study, model: str) -> None:
+    """Refuse conditions on layers or heads that a model lacks, where its sizes are known here."""
+    section = params.models[model]
+    if not isinstance(section.source, TrainSource):
+        return
+    for name in study.evaluation_of(model).evaluated:
+        condition = params.conditions[name]
+        if condition.misfit(section.positions) is not None:
+            continue  # it is left out of the model's evaluations
+        source = section.source
+        if problem := condition.problem(source.n_layers, source.n_heads, section.positions):
+            raise ValueError(
+                f"{where} evaluates {model!r} under {name!r}: {problem}; leave it out under "
+                f"{where}.evaluations.{model}.evaluated"
             )
 
 

@@ -83,7 +83,7 @@ def described(params: Params, key: str, path: Path) -> list[str]:
     else:
         lines.append(f"  from: {origin(parts)}")
     if not _holds_sections(value):
-        lines += _reach_in_lines(params, parts, value)
+        lines += _reach_in_lines(params, parts)
     return lines
 
 
@@ -206,7 +206,7 @@ def _holds_sections(value: Any) -> bool:
     return any(isinstance(part, Section | dict) for part in parts)
 
 
-def _reach_in_lines(params: Params, parts: Sequence[str], value: Any) -> list[str]:
+def _reach_in_lines(params: Params, parts: Sequence[str]) -> list[str]:
     study = params.study.name
     reached = reach(params, parts)
     if reached is None:

@@ -5,6 +5,7 @@ Uses the ``tokenizers`` library directly, so that this phase imports neither tor
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -86,10 +87,17 @@ def begin_of(tokenizer: Tokenizer) -> tuple[int | None, bool]:
     is_own
         Whether the tokenizer begins texts itself.
     """
-    encoding = tokenizer.encode("a")
-    if encoding.special_tokens_mask and encoding.special_tokens_mask[0]:
+    mask = tokenizer.encode(_text_of_tokens(tokenizer)).special_tokens_mask
+    if mask and mask[0]:
         return None, True
     return tokenizer.token_to_id(END_OF_TEXT), False
+
+
+def _text_of_tokens(tokenizer: Tokenizer) -> str:
+    """A text that a tokenizer has a token for: not all know a letter that no token is made of."""
+    texts = itertools.chain("a", (tokenizer.decode([n]) for n in range(tokenizer.get_vocab_size())))
+    has_tokens = (text for text in texts if tokenizer.encode(text, add_special_tokens=False).ids)
+    return next(has_tokens, "a")
 
 
 def tokenize(

@@ -66,10 +66,9 @@ def scores_under(
     from posenc.capture.capture import forward
     from posenc.capture.content import scores_of
     from posenc.capture.interventions import applied
-    from posenc.capture.parts import is_decoder
 
     with applied(network, condition):
-        _, recorded = forward(network, [ids], is_decoder(network))
+        _, recorded = forward(network, [ids])
     return [
         scores_of(query, recorded.keys[layer], recorded.options[layer].scaling)[0].numpy()
         for layer, query in sorted(recorded.queries.items())

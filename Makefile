@@ -1,4 +1,4 @@
-# The two commands of the README, and what they are made of.
+# The commands of the README, and what they are made of.
 STUDY_CORES ?= 8
 PYTHON ?= python3
 BIN := .venv/bin

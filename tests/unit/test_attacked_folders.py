@@ -65,7 +65,7 @@ def test_the_field_is_named_without_which_the_library_makes_a_model(tmp_path, ed
 @pytest.mark.parametrize(("edits", "message"), [
     ({"quantization_config": {}}, "config.json: the weights are quantized (quantization_config"),
     ({"quantization_config": "gptq"}, "quantization_config says gptq"),
-    ({"max_position_embeddings": 0}, "leaves no position to a text (max_position_embeddings"),
+    ({"max_position_embeddings": 0}, "allows a text no positions (max_position_embeddings"),
 ])  # fmt: skip
 def test_a_configuration_of_what_is_not_run(tmp_path, edits, message):
     assert message in refusal(saved(tmp_path, edits=edits))

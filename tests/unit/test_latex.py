@@ -356,7 +356,7 @@ def test_a_share_is_printed_in_per_cent(project, tmp_path):
     write_article(document, text)
     built = latex.build(document, root / FOLDER)
     words = re.sub(r"\s+", " ", text_of(built))
-    assert words.startswith("77.1 % [74.8, 79.2]; 0.0 %; not run not run .")
+    assert words.startswith("77.1 % [74.8, 79.2]; 0.0 %; not run.")
 
 
 @needs_latex

@@ -484,7 +484,7 @@ def test_a_second_run_leaves_the_first_alone(project, made_with_seed_1, call, el
     with held(project, run, "posenc.measurements.similarity.measure"):
         result = project.run(*elsewhere, "snakemake", "--cores", "1", check=False)
         assert result.returncode != 0
-        assert "is at work here: wait until it has ended" in result.stdout
+        assert "is running here: wait until it has ended" in result.stdout
         assert run.process.poll() is None
         assert list((project.folder / ".snakemake/locks").iterdir())
     assert run.end() == 0, run.output[-3000:]

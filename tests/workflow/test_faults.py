@@ -223,7 +223,7 @@ def test_snakemake_is_refused_while_dvc_runs(project, expected):
     before = State.of(project).artifacts
     result = project.snakemake(check=False)
     assert result.returncode == 1
-    assert "is at work here: wait until it has ended" in result.stdout
+    assert "is running here: wait until it has ended" in result.stdout
     assert "Traceback" not in result.stdout
     assert jobs_of(project, TRAIN), "the job of the run that is alive goes on"
     assert before.items() <= State.of(project).artifacts.items()

@@ -79,7 +79,7 @@ if workflow.is_main_process:
     except place.ReadOnlyError as error:
         raise WorkflowError(str(error))
     if "DVC_STAGE" not in os.environ and (reason := place.without_dvc(Path.cwd())):
-        say(f"DVC has no part in this run: {reason}")
+        say(f"DVC is not used in this run: {reason}")
 VIEW = None
 if RUNS_JOBS and workflow.nodes is None:
     VIEW = watching.watch(logger, workflow.logger_manager.settings, sys.stderr)

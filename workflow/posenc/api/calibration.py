@@ -118,7 +118,7 @@ def first_order(
     _check(model, placebo)
     if not is_rotary(model.network):
         raise ConditionError(
-            f"first_order is of rotation, and the positions of {model.name} are a table: "
+            f"first_order needs rotary positions, and {model.name} has a table of them: "
             f"posenc.closed_form is for both"
         )
     data = _calibration(model, token_ids(model, texts))
@@ -138,7 +138,9 @@ def _check(model: Model, placebo: str | None) -> None:
         )
     check_network(model, Active(model, "intact", Condition(), {}))
     if placebo not in (None, "over_heads") and model.architecture.n_heads == 1:
-        raise ValueError(f"placebo {placebo!r} is of other heads of a layer, which has one alone")
+        raise ValueError(
+            f"placebo {placebo!r} needs other heads of the same layer, which has only one"
+        )
     scheme = getattr(model.network.config, schemes.KEY, "learned")
     reason = f"its scheme is {scheme}" if scheme in (*schemes.IN_ATTENTION, "none") else None
     if reason := reason or model.architecture.can.get(Need.REMOVABLE):

@@ -229,7 +229,7 @@ def _reading_of(name: str, config: Any) -> Reading:
     limits = [limit for limit in (positions_of(config), window_of(config)) if limit is not None]
     if min(limits, default=1) < 1:
         raise ModelError(
-            f"{name}: its {CONFIG} leaves no position to a text (max_position_embeddings, "
+            f"{name}: its {CONFIG} allows a text no positions (max_position_embeddings, "
             f"sliding_window or attention_chunk_size is below 1): correct it"
         )
     kind = config.model_type

@@ -314,14 +314,15 @@ def _named(condition: str | Mapping[str, Any] | Condition) -> tuple[str, Conditi
     if condition not in known:
         meant = suggestion(condition, known)
         if params:
-            place = f"is not in conditions of params.yaml in this folder{meant}, or give"
-        else:
-            close = meant if "did you mean" in meant else ";"
-            place = (
-                f"is not {' or '.join(map(repr, known))}{close} others are those of a params.yaml, "
-                f"which this folder has not, or give"
+            raise ConditionError(
+                f"{condition!r} is not in conditions of params.yaml in this folder{meant}, or give "
+                f"posenc.Condition(...)"
             )
-        raise ConditionError(f"{condition!r} {place} posenc.Condition(...)")
+        close = meant if "did you mean" in meant else ";"
+        raise ConditionError(
+            f"{condition!r} is not {' or '.join(map(repr, known))}{close} other names are those of "
+            f"a params.yaml, which this folder does not have: give posenc.Condition(...)"
+        )
     return condition, known[condition]
 
 

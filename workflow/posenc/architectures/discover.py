@@ -196,7 +196,7 @@ def _body(model: PreTrainedModel, kind: str, ids: Tensor) -> tuple[nn.Module, st
     if "encoder_last_hidden_state" in output:
         raise ArchitectureError(f"{kind}: an encoder and a decoder in one are not read")
     if not giving:
-        raise ArchitectureError(f"{kind}: no part of it gives hidden states")
+        raise ArchitectureError(f"{kind}: no module of it gives hidden states")
     body, last = giving[-1]  # last [1, tokens, d_model]
     logits, embedding = getattr(output, "logits", None), model.get_output_embeddings()
     if body is model or logits is None or embedding is None:

@@ -120,7 +120,7 @@ def _inputs(arch: Architecture, layer: int) -> Sequence[nn.Module]:
     for name in FUSED_MAPS:
         if name in children:
             return [children[name]]
-    raise NotKnown(f"layer {layer} has no maps of queries, keys and values by a name that is known")
+    raise NotKnown(f"layer {layer} has no query, key and value maps that are known by their names")
 
 
 def _output(arch: Architecture, layer: int) -> nn.Module:
@@ -130,7 +130,7 @@ def _output(arch: Architecture, layer: int) -> nn.Module:
     for name, module in [*own.named_modules(), *block.named_modules()]:
         if name.rsplit(".", 1)[-1] in OUTPUT_MAPS and getattr(module, "weight", None) is not None:
             return module
-    raise NotKnown(f"layer {layer} has no map of its output by a name that is known")
+    raise NotKnown(f"layer {layer} has no output map that is known by its name")
 
 
 def _affine(module: nn.Module) -> tuple[Tensor, Tensor]:

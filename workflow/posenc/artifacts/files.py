@@ -136,7 +136,7 @@ def check_writable(path: str | os.PathLike) -> None:
     Raises
     ------
     ArtifactError
-        As it says.
+        If the file or its folder is write-protected.
     """
     target = Path(path).resolve()
     if not target.stat().st_mode & 0o222 or not os.access(target, os.W_OK):
@@ -160,7 +160,7 @@ def replace_text(path: str | os.PathLike, before: str, after: str) -> None:
     with atomic_file(target, stat.S_IMODE(target.stat().st_mode)) as temporary:
         temporary.write_bytes(after.encode("utf-8"))
         if target.read_bytes() != before.encode("utf-8"):
-            raise ArtifactError(f"{path} was saved meanwhile: run this again")
+            raise ArtifactError(f"{path} changed meanwhile: run this again")
 
 
 def write_json(path: str | os.PathLike, value: Any) -> None:

@@ -141,10 +141,10 @@ def hold(root: Path, command: str, end_orphans: Callable[[bool], object] = lambd
         end_orphans(False)
         if not _lock(handle, fcntl.LOCK_EX):
             os.close(handle)
-            raise BusyError(f"{described(_said(root))} is at work here: wait until it has ended")
+            raise BusyError(f"{described(_said(root))} is running here: wait until it has ended")
     if _is_alive_elsewhere(root, said := _said(root)):
         os.close(handle)
-        raise BusyError(f"{described(said)} is at work here: wait until it has ended")
+        raise BusyError(f"{described(said)} is running here: wait until it has ended")
     end_orphans(True)
     _wait_for_jobs(root, handle)
     about = {"command": command, "host": socket.gethostname(), "boot": _boot(), "pid": os.getpid()}

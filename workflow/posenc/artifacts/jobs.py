@@ -55,7 +55,7 @@ def _run(options: Options, command: Sequence[str], plan: Mapping[str, Any]) -> N
     if others := [name for name, version in plan["versions"].items() if here[name] != version]:
         name = others[0]
         raise ArtifactError(
-            f"{name} {plan['versions'][name]} was planned with, {here[name]} is installed now: "
+            f"{name} {plan['versions'][name]} was planned with, but {here[name]} is installed: "
             f"start again"
         )
     inputs = options["inputs"]

@@ -144,5 +144,5 @@ def digests(paths: Iterable[str], digest: Digest) -> dict[str, str]:
     """
     now = {path: digest(path) for path in paths}
     if gone := [path for path, content in now.items() if content is None]:
-        raise ArtifactError(f"{gone[0]} is gone while it is read; start again")
+        raise ArtifactError(f"{gone[0]} was removed while it was being read; start again")
     return {path: content for path, content in now.items() if content is not None}

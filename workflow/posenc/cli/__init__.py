@@ -1,4 +1,4 @@
-"""The command ``posenc``: what the two front ends leave to a person."""
+"""The command ``posenc``: studies are set up, checked, looked into and recorded by it."""
 
 from posenc.cli import parameters, results, studies
 from posenc.cli.common import app, run_checkout

@@ -27,9 +27,9 @@ class _Command(TyperCommand):
                 value = values.get(parameter.name)
                 name = parameter.opts[0] if parameter.opts[0][:1] == "-" else parameter.name.upper()
                 if value == "" or (isinstance(value, list | tuple) and "" in value):
-                    stop(f"{name} is empty: name something, or leave it out")
+                    stop(f"{name} is empty: give a value, or leave it out")
                 if name[:1] == "-" and not parameter.multiple and order.count(parameter) > 1:
-                    stop(f"{name} is there twice: once is enough")
+                    stop(f"{name} is given twice: give it once")
         return super().parse_args(ctx, args)
 
 
@@ -118,17 +118,19 @@ def study_names(incomplete: str) -> list[str]:
 StudyName = Annotated[str, typer.Argument(help="a key of `studies`", autocompletion=study_names)]
 OtherStudy = Annotated[
     str | None,
-    typer.Argument(metavar="STUDY", help="another than the active one", autocompletion=study_names),
+    typer.Argument(
+        metavar="STUDY", help="a study; by default the active one", autocompletion=study_names
+    ),
 ]
 
 
 @app.callback()
 def answer(
     version: Annotated[
-        bool, typer.Option("--version", help="say the version", callback=_say_version)
+        bool, typer.Option("--version", help="print the version", callback=_say_version)
     ] = False,
 ) -> None:
-    """What the two front ends leave to a person."""
+    """Set up, check, look into and record the studies that Snakemake or DVC run."""
 
 
 def run_checkout() -> None:

@@ -49,7 +49,7 @@ def write_sections(params) -> None:
     link(params.study.name)
     # DVC notes what its first stage read only after the stage has ended.
     if is_edited(read_params()):
-        stop("params.yaml, the code or a text was saved meanwhile: start again")
+        stop("params.yaml, the code or a text changed meanwhile: start again")
 
 
 def _parts(params) -> list[str]:
@@ -125,7 +125,7 @@ def take(
     dataset: Annotated[str, typer.Argument(help="a data set with `kind: public`")],
     path: Annotated[Path, typer.Argument(help="your copy: a file, or a folder of reviews")],
 ) -> None:
-    """Have a published data set taken from a copy that you have; it is known by its documents."""
+    """Use your own copy of a published data set; it is verified by its documents."""
     from posenc.datasets import public
     from posenc.datasets.errors import DatasetError
     from posenc.datasets.raw_file import RawFile
@@ -160,7 +160,7 @@ def models(
     ] = None,
     revision: Annotated[str, typer.Option(help="commit, tag or branch of the hub")] = "main",
 ) -> None:
-    """Say what was found of models, and what was compared with the library; by default, fetched."""
+    """Show what was discovered about models and compared with transformers; by default, fetched."""
     from posenc.architectures.verification import fetched
     from posenc.artifacts.files import ArtifactError
     from posenc.models.files import ModelError
@@ -179,7 +179,7 @@ def models(
 
 @app.command()
 def repin(name: Annotated[str, typer.Argument(help="a key of `datasets`")]) -> None:
-    """Take in that a file of yours has changed: writes its checksum where the old one stands."""
+    """Accept a file of yours that has changed: its checksum replaces the old one."""
     from posenc.artifacts.files import ArtifactError
     from posenc.datasets.errors import DatasetError
     from posenc.study.params import ParamsError

@@ -62,7 +62,7 @@ def plan(
     params = read_params()
     for target in targets or []:
         if target in params.studies:
-            stop(f"{target!r} is a study: `posenc study {target}` makes it the one that is planned")
+            stop(f"{target!r} is a study: `posenc study {target}` makes it the active one")
     announce(params, warn)
     if (reason := place.without_dvc(Path())) is not None:
         warn(f"note: DVC has no part: {reason}")
@@ -187,7 +187,7 @@ def dvc(
 def compare(
     name: OtherStudy = None,
     keep: Annotated[
-        bool, typer.Option(help="write what this processor gives otherwise into the record, beside")
+        bool, typer.Option(help="also record the numbers that differ on this processor")
     ] = False,
 ) -> None:
     """Compare every recorded number of the study with the one that was made here."""
@@ -217,7 +217,8 @@ def show(
         str, typer.Argument(help="of the study's numbers.json, or of params.yaml, with dots")
     ],
     study: Annotated[
-        str | None, typer.Option(help="another than the active one", autocompletion=study_names)
+        str | None,
+        typer.Option(help="a study; by default the active one", autocompletion=study_names),
     ] = None,
 ) -> None:
     """Trace a number back to its file and job, or a parameter to its line or its default.
@@ -304,10 +305,10 @@ def verify() -> None:
         print(line, file=sys.stderr)
     if wrong:
         stop(
-            f"{len(wrong)} of {count} files are not what was made, or not current; `snakemake` or"
+            f"{len(wrong)} of {count} files are damaged or out of date; `snakemake` or"
             f" `dvc repro` makes them again"
         )
-    read = f"{count} files, {size / 1e9:.2f} GB: each is what was made"
+    read = f"{count} files, {size / 1e9:.2f} GB: all match their checksums"
     # By the plan, as all else: a receipt that is gone names nothing, and a rule is no file.
     if jobs := list(planned(_dry_run())):
         stop(f"{read}; but {len(jobs)} jobs are not made, or not current: see `posenc plan`")

@@ -42,7 +42,7 @@ def study(name: OtherStudy = None) -> None:
 def new(
     name: Annotated[str, typer.Argument(help="of the study")],
     text: Annotated[Path | None, typer.Option(help="a file or folder of your own texts")] = None,
-    column: Annotated[str | None, typer.Option(help="of a table: the one with the text")] = None,
+    column: Annotated[str | None, typer.Option(help="of a table, the column with the text")] = None,
     model: Annotated[
         str, typer.Option(help="a key of `models`, a folder, or a name of the hub")
     ] = "minilm",
@@ -80,13 +80,13 @@ def survey(
         list[str], typer.Argument(metavar="HUB_ID...", help="or HUB_ID@REVISION, or folders")
     ],
     text: Annotated[Path, typer.Option(help="a file or folder of your own texts")],
-    column: Annotated[str | None, typer.Option(help="of a table: the one with the text")] = None,
+    column: Annotated[str | None, typer.Option(help="of a table, the column with the text")] = None,
     calibration: Annotated[
         Path | None,
         typer.Option(help="other texts, which masks are learned from; else another split of TEXT"),
     ] = None,
     name: Annotated[str, typer.Option(help="of the study")] = "survey",
-    tokens: Annotated[int, typer.Option(min=4, help="at which texts are cut, at most")] = 512,
+    tokens: Annotated[int, typer.Option(min=4, help="the longest text; longer ones are cut")] = 512,
 ) -> None:
     """Write the file of a study of many decoders: what do masks recover, by model?
 
@@ -145,7 +145,7 @@ def _surveyed(names: list[str], known: Collection[str]) -> list[Entry]:
             refused.append(name)
             warn(f"error: {error}" if place in str(error) else f"error: {name}: {error}")
     if refused:
-        stop(f"nothing is written: do what is said above, or leave out {', '.join(refused)}")
+        stop(f"nothing was written: follow what is said above, or leave out {', '.join(refused)}")
     return entries
 
 
@@ -171,7 +171,7 @@ def remove(
     name: StudyName,
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
 ) -> None:
-    """Take a study out; its file and its results go to data/set_aside, and none is deleted."""
+    """Remove a study: its file and results move to data/set_aside, and nothing is deleted."""
     from posenc.artifacts.files import ArtifactError
     from posenc.frontends.leftovers import SET_ASIDE, set_aside
     from posenc.report.links import list_pages
@@ -188,8 +188,8 @@ def remove(
             list_pages()
     except (StudyError, ArtifactError) as error:
         stop(str(error))
-    print(f"{name} is taken out: its file is {kept} now")
+    print(f"{name} was removed; its file is now {kept}")
     if count:
         print(f"{count} files of it are in {SET_ASIDE / name}; a study of that name has them back")
     for dataset in left:
-        print(f"datasets.{dataset} is of no study now: it stays until you delete it")
+        print(f"no study uses datasets.{dataset} any more; it stays until you delete it")

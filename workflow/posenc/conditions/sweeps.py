@@ -72,6 +72,7 @@ class Extrapolation(Section):
     def _check_against(self) -> Extrapolation:
         if self.against is not None and self.against not in self.conditions:
             raise ValueError(
-                f"against {self.against!r} is none of the conditions: {', '.join(self.conditions)}"
+                f"against is {self.against!r}, which is not one of the conditions: "
+                f"{', '.join(self.conditions)}"
             )
         return self

@@ -105,7 +105,7 @@ def check_start(
     """
     place = f"{where}, line" if where else "line"
     if re.match(r"\ufeff?sep=.?\r?\n", sample):
-        raise raw.fault(f"{place} 1 says to Excel what separates fields", "remove it")
+        raise raw.fault(f"{place} 1 is a line for Excel alone (`sep=`)", "remove it")
     comments = re.match(r"\ufeff?(#.*\n)+", sample)
     if kind != PLAIN or comments is None:
         return

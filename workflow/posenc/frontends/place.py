@@ -144,6 +144,6 @@ def hold_dvc_lock() -> Any:
         lock.lock()
     except LockError:
         raise BusyError(
-            "a DVC command is at work in this folder; start again when it has ended"
+            "a DVC command is running in this folder; start again when it has ended"
         ) from None
     return lock

@@ -201,7 +201,7 @@ def refuse_dvc(root: Path) -> None:
         elsewhere = {"--temp", "--queue"} & set(command)
         if _runs(process, "dvc") and reproduces and not elsewhere:
             raise BusyError(
-                f"`dvc {' '.join(command[2:])}` (process {process.pid}) is at work in this folder; "
+                f"`dvc {' '.join(command[2:])}` (process {process.pid}) is running in this folder; "
                 f"start again when it has ended"
             )
 

@@ -105,7 +105,8 @@ def configuration(file: File) -> JsonObject:
     Raises
     ------
     ArtifactError
-        If its rotation is scaled or partial, or a key is not understood.
+        If its rotation is partial, or scaled in another way than linearly; if a key is not
+        understood.
     """
     heads, width = (file[f"llama.{key}"] for key in ("attention.head_count", "embedding_length"))
     scaling = file.get("llama.rope.scaling.type", "none")

@@ -180,7 +180,7 @@ def check_place(key: str, place: Path) -> None:
     Raises
     ------
     ModelError
-        As it says.
+        If it lacks one of them.
     """
     if not (place / CONFIG).is_file():
         raise ModelError(f"{key}: its folder {place} has no {CONFIG}")

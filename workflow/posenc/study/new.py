@@ -128,7 +128,7 @@ def check_name(params: Params, name: str, datasets: Iterable[str]) -> None:
     Raises
     ------
     StudyError
-        As it says.
+        If the name is taken, or cannot be one.
     """
     if reason := why_no_name(name):
         raise StudyError(f"a study cannot be called {name!r}: {reason}")

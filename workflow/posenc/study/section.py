@@ -29,8 +29,8 @@ class OfOneModel(Section):
 class Study(Section):
     """One study: all models are evaluated; runs are all of captured x data sets x conditions.
 
-    ``models`` is the union of ``pretrained`` and ``trained``: DVC's stage templates need all lists
-    of models, and the validator keeps them in agreement. What is left out is not part of the study.
+    ``models`` are those of ``pretrained`` and ``trained`` together, in the order in which they are
+    shown; the validator keeps the three in agreement. What is left out is not part of the study.
     """
 
     name: Name = ""

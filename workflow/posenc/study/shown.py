@@ -196,7 +196,7 @@ def _written(value: Any) -> str:
 
 
 def _holds_sections(value: Any) -> bool:
-    """Whether a value is a shelf of entries that each reach their own jobs, or a whole study."""
+    """Whether a value is a mapping of entries, each with jobs of its own, or a whole study."""
     if isinstance(value, Study):
         return True
     parts = value.values() if isinstance(value, dict) else []

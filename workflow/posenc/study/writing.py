@@ -113,5 +113,5 @@ def create(path: Path, study: str, content: str) -> None:
     _, active = _changed(path, ("study",), study)
     tried(path, {file: content, path: active})
     if os.path.lexists(file):
-        raise ArtifactError(f"{file} was saved meanwhile: run this again, or choose another name")
+        raise ArtifactError(f"{file} changed meanwhile: run this again, or choose another name")
     write_text(file, content)

@@ -41,6 +41,11 @@ def test_a_profile_of_one_s_own_takes_less_than_20_lines(tmp_path):
     params = whole_params()
     params["conditions"].update(YAML(typ="safe").load(line))
     params["studies"]["default"]["evaluated"].append("zero_cosine")
+    for dataset in params["datasets"].values():
+        file = dataset.get("source", {}).get("path")
+        if file and (PROJECT / file).is_file():  # as after "Add a data set" of the recipes
+            (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(PROJECT / file, tmp_path / file)
     with (tmp_path / "params.yaml").open("w") as file:
         YAML(typ="safe").dump(params, file)
     (tmp_path / "test_profiles.py").write_text(test)

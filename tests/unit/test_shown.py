@@ -171,5 +171,30 @@ def test_the_command_says_it(tmp_path, monkeypatch):
     assert wrong.exit_code == 1 and "did you mean 'window'" in wrong.output
     other = run("measurements.spectra", "--study", "question")
     assert other.exit_code == 1 and "did you mean 'questions'" in other.output
-    assert "path begins with 'measurements'" in run("measurement.spectra").output
+    for written, meant in (
+        ("measurement.spectra", "measurements.spectra"),
+        ("spectra.window", "measurements.spectra.window"),
+        ("title", "study.title"),
+        ("decoder", "models.decoder"),
+    ):
+        hint = f"has no numbers yet: run `snakemake`; did you mean the parameter {meant!r}?"
+        assert hint in run(written).output
+    assert "path begins with 'measurements'" in run("measurement.spectr").output
+    assert "(catalogue, and `shown_as` of entries)" in run("figures.style").output
     assert run("a.b").output.endswith("has no numbers yet: run `snakemake`\n")
+
+
+def test_what_a_study_does_not_set_is_shown_as_what_it_has(tmp_path, monkeypatch):
+    copy_params(tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> str:
+        return CliRunner().invoke(app, ["show", *words]).output
+
+    assert run("studies.default.parameters.heads.offsets").startswith(
+        "studies.default.parameters.heads.offsets: not set; the study has\n"
+        "  measurements.heads.offsets: "
+    )
+    assert run("studies.default.parameters.spectra") == (
+        "studies.default.parameters.spectra: nothing is set: all is as in measurements\n"
+    )

@@ -246,7 +246,7 @@ def _show_number(params: Params, number: str) -> None:
     from posenc.report.gathered import gather
     from posenc.report.showing import UnknownKeyError, described, measurements_of
     from posenc.study.facts import facts
-    from posenc.study.shown import misspelt
+    from posenc.study.shown import meant
 
     study = params.study.name
     receipts = of_study(params)
@@ -254,7 +254,7 @@ def _show_number(params: Params, number: str) -> None:
         (receipt for receipt in receipts.values() if receipt and receipt.rule == "typeset"), None
     )
     if typeset is None:
-        stop(f"study {study!r} has no numbers yet: run `snakemake`{misspelt(number)}")
+        stop(f"study {study!r} has no numbers yet: run `snakemake`{meant(params, number)}")
     now, contents = planned_digests(params), Contents(None)
     try:
         results = gather(facts(params), *measurements_of(typeset))
@@ -262,7 +262,9 @@ def _show_number(params: Params, number: str) -> None:
             number, results, receipts,
             lambda path: now.get(path) or contents.digest(path), commit(Path()),
         )  # fmt: skip
-    except (ArtifactError, UnknownKeyError, FileNotFoundError) as error:
+    except UnknownKeyError as error:
+        stop(f"{error}{meant(params, number)}")
+    except (ArtifactError, FileNotFoundError) as error:
         stop(str(error))
     print("\n".join(lines))
 

@@ -67,6 +67,8 @@ def explain(
             spoken = tuple(text.split(maxsplit=1)[0].rstrip(":").split("."))
             at = path or (spoken if spoken[0] in raw else ())
             said, identity, own = written(at, place)
+            if path and spoken[0] in _keys_at(path, raw):  # one of a section, by a key of it
+                said = written((*path, spoken[0]), place)[0]
             where, path = (f"{said}: " if at else where), own if path else path
             if not path and own != at:
                 text = text.replace(".".join(at), ".".join(own), 1)
@@ -77,6 +79,13 @@ def explain(
         key = ".".join(part if len(part) <= 80 else f"{part[:77]}..." for part in map(str, path))
         lines.append(f"{where}{key + ': ' if key else ''}{text}")
     return lines
+
+
+def _keys_at(path: tuple, raw: Any) -> Iterable[Any]:
+    """Keys of what stands at a path; none where it is no mapping."""
+    for part in path:
+        raw = raw.get(part, {}) if isinstance(raw, Mapping) else {}
+    return raw if isinstance(raw, Mapping) else ()
 
 
 def explain_texts(

@@ -170,7 +170,7 @@ class Study(Section):
                 )
         for name in listed:
             if name not in self.models:
-                raise ValueError(f"{name!r} is in pretrained or trained, but not in models")
+                raise ValueError(f"models lacks {name!r}, which is in pretrained or trained")
         self._check_part("captured", "models")
         self._check_part("examined", "models")
         self._check_part("finetuned", "pretrained")

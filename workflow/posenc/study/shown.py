@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import difflib
 import functools
 import inspect
@@ -41,9 +42,17 @@ def is_parameter(key: str) -> bool:
     return key.split(".")[0] in Params.model_fields
 
 
-def misspelt(key: str) -> str:
-    """A hint for a key that no number has, if its first word is like that of a section."""
-    close = difflib.get_close_matches(key.split(".")[0], Params.model_fields, n=1, cutoff=0.8)
+def meant(params: Params, key: str) -> str:
+    """A hint for a key that no number has, if it is like that of a parameter."""
+    first, *others = key.split(".")
+    sections = {name: getattr(params, name) for name in Params.model_fields if name != "study"}
+    begins = [["study"]] if first in Study.model_fields else []
+    begins += [[name] for name, section in sections.items() if first in _children(section)]
+    close = difflib.get_close_matches(first, sections, n=1, cutoff=0.7)
+    for path in (*([*begin, first, *others] for begin in begins), [*close, *others]):
+        with contextlib.suppress(UnknownParameterError):
+            described(params, ".".join(path), Path("params.yaml"))
+            return f"; did you mean the parameter {'.'.join(path)!r}?"
     return f"; a parameter's path begins with {close[0]!r}" if close else ""
 
 
@@ -71,6 +80,15 @@ def described(params: Params, key: str, path: Path) -> list[str]:
     parts = ["studies", params.study.name, *others] if first == "study" else [first, *others]
     nodes = list(_nodes(params, parts))
     value = _effective(params, parts, nodes[-1])
+    if parts[0] == "studies" and parts[2:3] == ["parameters"]:
+        if len(parts) > 3 and value is None:
+            of_study = params.model_copy(update={"study": params.studies[parts[1]]})
+            usual = described(of_study, ".".join(["measurements", *parts[3:]]), path)
+            return [f"{key}: not set; the study has", *(f"  {line}" for line in usual)]
+        if isinstance(value, Section):
+            value = {name: getattr(value, name) for name in value.model_fields_set}
+            if not value:
+                return [f"{key}: nothing is set: all is as in measurements"]
     origin = functools.partial(_origin, params, Layers(path))
     lines = [key if isinstance(value, Section | dict) else f"{key}: {_written(value)}"]
     lines += textwrap.wrap(
@@ -147,6 +165,8 @@ def _origin(params: Params, layers: Layers, parts: Sequence[str]) -> str:
 
 
 def _line(layers: Layers, parts: Sequence[str]) -> str:
+    if list(parts) == ["figures", "style", "labels"]:
+        return "catalogue, and `shown_as` of entries"
     said, _ = layers.place(tuple(int(part) if part.isdigit() else part for part in parts))
     return said
 

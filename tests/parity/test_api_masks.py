@@ -253,7 +253,7 @@ def test_what_cannot_be_calibrated_is_refused(llama, makes):
 
 
 def test_a_table_has_no_first_order(models):
-    with pytest.raises(posenc.ConditionError, match="is of rotation, and the positions of"):
+    with pytest.raises(posenc.ConditionError, match="needs rotary positions, and "):
         posenc.first_order(models["gpt2"], CALIBRATION)
 
 

@@ -301,7 +301,7 @@ def test_a_placebo_is_not_the_head_s_own(placebo):
     config.n_head = 1
     torch.manual_seed(0)
     model = posenc.load(type(network)(config).eval(), tokenizer=words())
-    with pytest.raises(ValueError, match="of other heads of a layer, which has one alone"):
+    with pytest.raises(ValueError, match="needs other heads of the same layer, which has only one"):
         posenc.closed_form(model, TEXTS, placebo=placebo)
 
 

@@ -220,8 +220,8 @@ def test_weights_of_fewer_bits_are_as_if_widened_first(tmp_path, task, kind, dty
 
 
 @pytest.mark.parametrize(("task", "kind", "reason"), [
-    ("causal", "deepseek_v3", "layer 0 has no maps of queries, keys and values"),
-    ("causal", "gpt_neox", "layer 0 has no maps of queries, keys and values"),
+    ("causal", "deepseek_v3", "layer 0 has no query, key and value maps"),
+    ("causal", "gpt_neox", "layer 0 has no query, key and value maps"),
     ("causal", "qwen3", "queries of layer 0 are not its map"),
     ("causal", "gemma2", "scores of layer 0 are capped"),
 ])  # fmt: skip

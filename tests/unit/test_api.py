@@ -290,7 +290,7 @@ def test_conditions_that_cannot_be_are_refused(tiny, study):
     mask = {"semantics": "log_mask", "profile": {"kind": "linear", "floor": 0.1}, "layers": [7]}
     refused(posenc.Condition(mask=mask), "mask.layers names 7, but the model's are 0 to 1")
     (study / "params.yaml").unlink()
-    refused("zero_alibi", "params.yaml, which this folder has not, or give posenc.Condition")
+    refused("zero_alibi", "params.yaml, which this folder does not have: give posenc.Condition")
     with posenc.under(tiny, "intact"):
         refused("intact", "tiny is under intact already: leave that block first")
 

@@ -389,8 +389,8 @@ def test_a_plan_says_which_file_has_changed_since_it_was_taken_in(small):
         (["new", ""], "NAME is empty"),
         (["models", ""], "NAMES is empty"),
         (["survey", "", "--text", "a"], "MODELS is empty"),
-        (["new", "x", "--text", "a", "--text", "b"], "--text is there twice: once is enough"),
-        (["show", "study", "--study", "a", "--study", "b"], "--study is there twice: once is enou"),
+        (["new", "x", "--text", "a", "--text", "b"], "--text is given twice: give it once"),
+        (["show", "study", "--study", "a", "--study", "b"], "--study is given twice: give it once"),
     ],
 )
 def test_words_that_are_empty_or_there_twice_are_refused(project, given, message):

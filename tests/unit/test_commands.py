@@ -106,7 +106,7 @@ def test_a_study_is_removed_and_nothing_else(project):
     assert Path("data/set_aside/mine/measurements/similarity.json").read_text() == "{}"
     now = load(Path("params.yaml"))
     assert "mine" not in now.studies and "mine" not in now.datasets
-    assert "its file is data/set_aside/_studies/mine.yaml now" in output
+    assert "mine was removed; its file is now data/set_aside/_studies/mine.yaml" in output
 
 
 def test_the_file_of_another_study_of_that_name_stays_aside(project):
@@ -128,7 +128,7 @@ def test_a_data_set_that_no_study_has_any_more_is_named(project):
         if study.stem not in ("mine", "other", "default"):
             study.unlink()
     output = said("remove", "other", "--yes")
-    assert "datasets.truthfulqa_local is of no study now" in output
+    assert "no study uses datasets.truthfulqa_local any more" in output
 
 
 def test_the_active_study_is_not_removed(project):

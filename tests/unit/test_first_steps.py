@@ -275,7 +275,7 @@ def test_parameters_that_a_person_saves_meanwhile_stay_as_they_were_saved(projec
         replace_text(*given)
 
     monkeypatch.setattr(writing, "replace_text", save_and_replace)
-    with pytest.raises(ArtifactError, match=r"params\.yaml was saved meanwhile: run this again"):
+    with pytest.raises(ArtifactError, match=r"params\.yaml changed meanwhile: run this again"):
         activate(path, "real")
     assert path.read_text() == saved
     assert set(project.iterdir()) == {path, project / "studies"}, "nothing unfinished is left"
@@ -294,6 +294,6 @@ def test_a_study_that_a_person_saves_meanwhile_stays_as_it_was_saved(project, mo
         return params
 
     monkeypatch.setattr(writing, "tried", try_and_save)
-    with pytest.raises(ArtifactError, match=r"studies/mine\.yaml was saved meanwhile"):
+    with pytest.raises(ArtifactError, match=r"studies/mine\.yaml changed meanwhile"):
         write_study(project / "params.yaml", "mine", "minilm", None)
     assert file.read_text() == "# saved in an editor\n"

@@ -111,7 +111,7 @@ def test_another_machine_is_known_by_its_heartbeat(tmp_path, monkeypatch, second
     if not is_alive:
         holder.release(holder.hold(tmp_path, "posenc record"))
         return
-    with pytest.raises(BusyError, match=r"`snakemake` \(process 7 on other\) is at work here"):
+    with pytest.raises(BusyError, match=r"`snakemake` \(process 7 on other\) is running here"):
         holder.hold(tmp_path, "posenc record")
 
 

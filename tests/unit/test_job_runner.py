@@ -274,7 +274,7 @@ def test_a_package_of_another_version_than_planned_computes_nothing(project):
     plan = json.loads(path.read_text())
     here, plan["versions"]["regex"] = plan["versions"]["regex"], "99.0"
     path.write_text(json.dumps(plan))
-    project.refused(project.run(), "regex 99.0 was planned with", f"{here} is installed now")
+    project.refused(project.run(), "regex 99.0 was planned with", f"but {here} is installed")
     assert project.runs() == 0
 
 
@@ -378,7 +378,7 @@ def test_what_leaves_an_input_s_bytes_alone_costs_nothing(project, how):
 
 def test_an_input_that_is_not_there_is_named(project):
     (project.root / SOURCE).unlink()
-    project.refused(project.run(), f"{SOURCE} is gone")
+    project.refused(project.run(), f"{SOURCE} was removed while it was being read")
     assert project.runs() == 0
 
 

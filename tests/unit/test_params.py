@@ -60,7 +60,7 @@ def test_the_shipped_file_is_valid_and_its_schema_is_in_sync(raw):
         ("datasets.imdb.evaluation.split", "dev", r"datasets\.imdb: there is no split 'dev'.*"
          r"train, test, unsup"),
         ("studies.default.extrapolation.against", "other",
-         r"extrapolation: against 'other' is none of the conditions: intact, "),
+         r"extrapolation: against is 'other', which is not one of the conditions: intact, "),
         ("models.decoder.source.sequences_begin", "here", r"sequences_begin: is 'here'"),
         ("models.decoder.source.n_heads", 3, r"d_model 128 is not a multiple of n_heads 3"),
         ("models.decoder.max_tokens", 500, r"max_tokens 500 exceeds source\.n_positions 128"),

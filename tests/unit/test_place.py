@@ -30,7 +30,7 @@ def test_one_process_has_it_until_it_ends_however_it_ends(project):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, cwd=project, **pipes) as other:
         assert other.stdout.readline() == "held\n"
-        with pytest.raises(BusyError, match="a DVC command is at work in this folder"):
+        with pytest.raises(BusyError, match="a DVC command is running in this folder"):
             place.hold_dvc_lock()
         other.kill()
     assert place.hold_dvc_lock() is not None

@@ -275,7 +275,7 @@ def test_snakemake_waits_for_a_dvc_that_reproduces_in_the_folder(
     if not is_refused:
         recovery.refuse_dvc(folder / "project")
         return
-    with pytest.raises(BusyError, match=rf"\(process {process.pid}\) is at work in this folder"):
+    with pytest.raises(BusyError, match=rf"\(process {process.pid}\) is running in this folder"):
         recovery.refuse_dvc(folder / "project")
 
 

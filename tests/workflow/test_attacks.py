@@ -258,7 +258,7 @@ def test_an_edit_during_a_run_waits_for_its_end(project, made_with_seed_1, what)
         assert "Traceback" not in result.stdout
         if what in WRITES:
             assert result.returncode != 0
-            assert "at work" in result.stdout or "Unable to acquire lock" in result.stdout
+            assert "running here" in result.stdout or "Unable to acquire lock" in result.stdout
         else:
             assert result.returncode == 0, result.stdout[-2000:]
     assert run.end() == 0, run.output[-3000:]
@@ -279,7 +279,7 @@ def test_a_second_clone_that_shares_the_data_waits_too(project, tmp_path):
     run = Run(project, *PYTHON_M, "--", T)
     with held(project, run, "posenc.measurements.similarity.measure"):
         result = Project(second).run("snakemake", "--cores", "1", check=False)
-        assert result.returncode != 0 and "is at work here" in result.stdout
+        assert result.returncode != 0 and "is running here" in result.stdout
         assert Project(second).run("posenc", "check", "--write", check=False).returncode != 0
     assert run.end() == 0, run.output[-3000:]
     assert seed_of(project) == 1
@@ -568,7 +568,7 @@ def test_each_file_that_was_tampered_with_is_named(project):
     assert count is not None and f"of {count[1]} files" in result.stdout
     assert "its code changed" not in project.run("posenc", "plan").stdout
     project.snakemake()
-    assert "each is what was made" in project.run("posenc", "verify").stdout
+    assert "all match their checksums" in project.run("posenc", "verify").stdout
 
 
 @pytest.mark.slow

@@ -85,7 +85,7 @@ def test_without_git_it_plans_and_runs(tiny, exported):
     metrics.write_text("{}")
     (exported.folder / "dvc.lock").write_text(LOCK)
     plan = exported.snakemake("--dry-run").stdout
-    assert len(lines_with(plan, "DVC has no part in this run: this copy has no git")) == 1
+    assert len(lines_with(plan, "DVC is not used in this run: this copy has no git")) == 1
     assert planned(plan) == planned(tiny.snakemake("--dry-run").stdout)
     assert "params.yaml is valid" in exported.run("posenc", "check").stdout
     target = "data/documents/sample_reviews.parquet"

@@ -74,7 +74,7 @@ def test_a_run_that_is_alive_keeps_its_lock_its_jobs_and_its_files(core):
     writing.touch()
     second = core.snakemake(check=False)
     assert second.returncode == 1
-    assert "is at work here" in second.stdout
+    assert "is running here" in second.stdout
     assert "killed" not in second.stdout
     core.snakemake("--dry-run")  # is answered meanwhile
     # Later jobs read what was written for this run: an edit waits.

@@ -58,7 +58,8 @@ onsuccess:
     if VIEW is not None:
         VIEW.end()
     if STANDS_ALONE:
-        is_whole = any(job.rule.name == "all" for job in workflow.dag.jobs)
+        in_part = workflow.dag_settings.until or workflow.dag_settings.omit_from
+        is_whole = not in_part and any(job.rule.name == "all" for job in workflow.dag.jobs)
         kept.prune(plan.folder(PARAMS), RECEIPTS, plan.unfinished(PARAMS) if is_whole else ())
         # After Snakemake's own last lines.
         atexit.register(print, "\n".join(said_last()), flush=True)

@@ -90,13 +90,13 @@ def test_without_git_it_plans_and_runs(tiny, exported):
     assert "params.yaml is valid" in exported.run("posenc", "check").stdout
     target = "data/documents/sample_reviews.parquet"
     ran = exported.snakemake("--", target).stdout
-    assert len(lines_with(ran, "DVC has no part")) == 1
+    assert len(lines_with(ran, "DVC is not used in this run")) == 1
     assert (exported.folder / target).exists()
     assert "Nothing to be done" in exported.snakemake("--dry-run", "--", target).stdout
 
 
 def test_with_git_nothing_is_said_of_it(tiny):
-    assert "DVC has no part" not in tiny.snakemake("--dry-run").stdout
+    assert "DVC is not used in this run" not in tiny.snakemake("--dry-run").stdout
 
 
 def test_without_git_recording_says_what_is_missing(exported):
@@ -112,14 +112,14 @@ def test_what_it_names_lets_dvc_work_without_git(exported):
     said = exported.run("posenc", "record", check=False).stdout
     (command,) = re.findall(r"`(dvc [^`]+)`", said)
     exported.run(*command.split())
-    assert "DVC has no part" not in exported.snakemake("--dry-run").stdout
+    assert "DVC is not used in this run" not in exported.snakemake("--dry-run").stdout
     exported.run("dvc", "status", "documents@default")
 
 
 def test_a_pointer_to_a_checkout_elsewhere_is_no_repository(exported):
     """As in a copy of a worktree whose repository stayed behind."""
     (exported.folder / ".git").write_text("gitdir: /nowhere/.git/worktrees/copy\n")
-    assert "DVC has no part" in exported.snakemake("--dry-run").stdout
+    assert "DVC is not used in this run" in exported.snakemake("--dry-run").stdout
 
 
 @needs_mounts

@@ -65,7 +65,7 @@ def plan(
             stop(f"{target!r} is a study: `posenc study {target}` makes it the active one")
     announce(params, warn)
     if (reason := place.without_dvc(Path())) is not None:
-        warn(f"note: DVC has no part: {reason}")
+        warn(f"note: DVC is not used: {reason}")
     jobs = list(planned(_dry_run(*(targets or []))))
     print("\n".join(table(jobs, Path())) if jobs else "Everything is up to date.")
     if jobs:

@@ -22,7 +22,7 @@ class ReadOnlyError(RuntimeError):
 
 
 def without_dvc(root: Path) -> str | None:
-    """Why DVC has no part in a copy of the project; None where it has.
+    """Why DVC is not used in a copy of the project; None where it is.
 
     Parameters
     ----------

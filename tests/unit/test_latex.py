@@ -356,7 +356,7 @@ def test_a_share_is_printed_in_per_cent(project, tmp_path):
     write_article(document, text)
     built = latex.build(document, root / FOLDER)
     words = re.sub(r"\s+", " ", text_of(built))
-    assert words.startswith("77.1 % [74.8, 79.2]; 0.0 %; not run.")
+    assert words.startswith("77.1 % [74.8, 79.2]; 0.0 %; not run .")
 
 
 @needs_latex
@@ -376,7 +376,7 @@ def test_a_published_value_is_compared_whatever_the_study_measures(project, tmp_
     document = root / "paper/published.tex"
     compared = r"\compare{a}{published.gpt2.never.mae}; \compare{a}{gpt2.never.mae}"
     write_article(
-        document, rf"{compared}; \percent{{gpt2.never.mae}}; \interval{{gpt2.never.mae}}."
+        document, rf"{compared}; \interval{{gpt2.never.mae}}; \percent{{gpt2.never.mae}}."
     )
     words = re.sub(r"\s+", " ", text_of(latex.build(document, root / FOLDER)))
     assert words.startswith("below; not run ; not run ; not run .")

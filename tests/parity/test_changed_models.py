@@ -139,7 +139,7 @@ def test_a_mask_acts_on_no_other_model_of_the_same_configuration_object():
     ids = torch.arange(5, 15)[None]
     with torch.inference_mode():
         wanted = other(ids, output_hidden_states=True).hidden_states[-1]
-    model, second = (posenc.load(one, tokenizer=words()) for one in (masked, other))
+    model, second = (posenc.load(network, tokenizer=words()) for network in (masked, other))
     mask = {"semantics": "additive", "profile": {"kind": "alibi", "slope": 1.0}}
     with posenc.under(model, {"mask": mask}):
         with torch.inference_mode():

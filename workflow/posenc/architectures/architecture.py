@@ -204,11 +204,10 @@ class Architecture:
 
     def turns_by_length(self, tokens: int) -> bool:
         """Whether the rotation of a text this long is another one than that of shorter texts."""
-        config = self.model.config.get_text_config(decoder=True)
         return (
             isinstance(self.position, Rotation)
             and tokens > self.position.positions > 0
-            and depends_on_length(config)
+            and depends_on_length(self.model.config)
         )
 
     @property

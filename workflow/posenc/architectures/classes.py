@@ -157,8 +157,9 @@ def positions_of(config: PretrainedConfig) -> int | None:
 
 
 def depends_on_length(config: PretrainedConfig) -> bool:
-    """Whether a rotation of the text's length turns queries and keys."""
-    kinds = {part.get("rope_type") for part in _rotations(getattr(config, "rope_parameters", None))}
+    """Whether a rotation that depends on the text's length turns queries and keys."""
+    text = config.get_text_config(decoder=True)
+    kinds = {part.get("rope_type") for part in _rotations(getattr(text, "rope_parameters", None))}
     return not kinds.isdisjoint(ROTATIONS_OF_THE_TEXT)
 
 

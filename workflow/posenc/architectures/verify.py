@@ -184,7 +184,7 @@ def _checked(arch: Architecture, texts: list[list[int]], row: Row | None) -> lis
     checks.append(_future(arch, texts[0], allowed))
     checks.append(_patterns(arch, texts, recordings, theirs))
     checks.append(_losses(arch, texts, ours, theirs))
-    checks.append(_packed(arch, texts, row, allowed))
+    checks.append(_packed(arch, texts, row, alone, allowed))
     checks.append(removed(arch, allowed))
     checks.append(_blocks(arch, texts[0], allowed))
     with under(model, NAME):
@@ -319,7 +319,13 @@ def _losses(
     return Check("losses", worst, FLOAT32)
 
 
-def _packed(arch: Architecture, texts: list[list[int]], row: Row | None, allowed: float) -> Check:
+def _packed(
+    arch: Architecture,
+    texts: list[list[int]],
+    row: Row | None,
+    alone: list[list[Tensor]],  # by text and layer
+    allowed: float,
+) -> Check:
     """Documents in one row against each alone."""
     name = "packed documents"
     if row is None:
@@ -329,7 +335,6 @@ def _packed(arch: Architecture, texts: list[list[int]], row: Row | None, allowed
             return Check(name, None, allowed, f"layer {layer} makes a mask of its own")
     copies = max(1, -(-at_most(arch) // sum(map(len, texts))))  # the row is as long as can be
     with under(arch.model, NAME):
-        alone = [states_alone(arch, ids) for ids in texts]
         try:
             joint = row(arch.model, texts * copies)
         except FAILURES as error:

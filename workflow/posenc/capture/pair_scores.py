@@ -47,10 +47,13 @@ class PairScores:
         raise NotImplementedError
 
     def turned_back(
-        self, query: Tensor, key: Tensor, places: Tensor
-    ) -> tuple[Tensor, Tensor]:  # [batch, n_heads, tokens, d_head] each
-        """Queries and keys at these places as they were before rotation, of the same shapes."""
-        cosine, sine = self.angles(query, places)  # [tokens, pairs] each
+        self,
+        query: Tensor,  # [batch, n_heads, tokens, d_head]
+        key: Tensor,  # [batch, n_heads, tokens, d_head]
+        cosine: Tensor,  # [tokens, pairs]
+        sine: Tensor,  # [tokens, pairs]
+    ) -> tuple[Tensor, Tensor]:
+        """Queries and keys at these angles as they were before rotation, of the same shapes."""
         # The transpose of a rotation is its inverse.
         first, second = (rotated_as(x, self.turn, cosine, -sine) for x in (query, key))
         return first, second
@@ -80,14 +83,14 @@ class ClippedScores(PairScores):
 
     def __call__(self, query: Tensor, key: Tensor, documents: Documents) -> Tensor:
         places = torch.arange(query.shape[2], device=query.device)  # [tokens]
-        query_before, key_before = self.turned_back(query, key, places)
+        cosine, sine = self.angles(query, places)  # [tokens, pairs] each
+        query_before, key_before = self.turned_back(query, key, cosine, sine)
         # Within the text, whose length some rotations depend on; further than it, no key is.
         edge = min(self.section.distance, len(places) - 1)
-        cosine, sine = (angle[edge] for angle in self.angles(query, places))  # [pairs] each
         distance = places[:, None] - places  # [tokens, tokens]
         products = query @ key.transpose(-1, -2)  # [batch, n_heads, tokens, tokens]
         for side in (1,) if self.causal else (1, -1):
-            at_edge = rotated_as(query_before, self.turn, cosine[None], side * sine[None])
+            at_edge = rotated_as(query_before, self.turn, cosine[[edge]], side * sine[[edge]])
             other = at_edge @ key_before.transpose(-1, -2)  # [batch, n_heads, tokens, tokens]
             products = torch.where(side * distance > self.section.distance, other, products)
         return products
@@ -102,7 +105,7 @@ class UnrotatedScores(PairScores):
 
     def __call__(self, query: Tensor, key: Tensor, documents: Documents) -> Tensor:
         places = torch.arange(query.shape[2], device=query.device)  # [tokens]
-        query_before, key_before = self.turned_back(query, key, places)
+        query_before, key_before = self.turned_back(query, key, *self.angles(query, places))
         other = query_before @ key_before.transpose(-1, -2)  # [batch, n_heads, tokens, tokens]
         is_chosen = self._chosen(places, query.shape[1])
         return torch.where(is_chosen, other, query @ key.transpose(-1, -2))
@@ -142,7 +145,8 @@ class FirstOrderScores(PairScores):
 
     def __call__(self, query: Tensor, key: Tensor, documents: Documents) -> Tensor:
         places = torch.arange(query.shape[2], device=query.device)  # [tokens]
-        q, k = self.turned_back(query, key, places)  # [batch, n_heads, tokens, d_head] each
+        cosine, sine = self.angles(query, places)  # [tokens, pairs] each
+        q, k = self.turned_back(query, key, cosine, sine)  # [batch, n_heads, tokens, d_head] each
         mean_q, mean_k, first_k = (
             x.to(q)[:, None] for x in (self.query, self.key, self.first_key)
         )  # [n_heads, 1, d_head] each
@@ -153,7 +157,6 @@ class FirstOrderScores(PairScores):
             (mean in terms) * own_mean + (rest in terms) * (k - own_mean)
             for mean, rest in (("mask", "key"), ("query", "rest"))
         )  # [batch, n_heads, tokens, d_head] each
-        cosine, sine = self.angles(query, places)  # [tokens, pairs] each
         pairs = ((mean_q.expand_as(q), with_mean), (q - mean_q, with_rest))
         turned = [[rotated_as(x, self.turn, cosine, sine) for x in pair] for pair in pairs]
         # (R q̄)·(R x) + (R q′)·(R y) + q̄·(k - x) + q′·(k - y), as one product.

@@ -250,7 +250,7 @@ def with_begin(tokenizer: Tokenizer, token: int | None) -> Tokenizer:
     token
         Of the model's configuration; None, or one that the tokenizer does not have, for nothing.
     """
-    from tokenizers import Tokenizer, processors
+    from tokenizers import processors
 
     if begin_of(tokenizer) != (None, False) or token is None or token < 0:
         return tokenizer
@@ -262,13 +262,13 @@ def with_begin(tokenizer: Tokenizer, token: int | None) -> Tokenizer:
     former = tokenizer.post_processor
     if former is not None:
         # Of several templates the first acts alone.
-        state = json.loads(tokenizer.to_str())
-        processor = state["post_processor"]
-        for part in processor.get("processors", [processor]):
+        state = json.loads(former.__getstate__())
+        for part in state.get("processors", [state]):
             if part["type"] == "TemplateProcessing":
                 part["single"].insert(0, {"SpecialToken": {"id": BEGIN, "type_id": 0}})
                 part["special_tokens"][BEGIN] = begin
-                tokenizer.post_processor = Tokenizer.from_str(json.dumps(state)).post_processor
+                former.__setstate__(json.dumps(state).encode())
+                tokenizer.post_processor = former
                 return tokenizer
     template = processors.TemplateProcessing(single=f"{BEGIN} $A", special_tokens=[begin])
     tokenizer.post_processor = (

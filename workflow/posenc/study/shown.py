@@ -49,11 +49,20 @@ def meant(params: Params, key: str) -> str:
     begins = [["study"]] if first in Study.model_fields else []
     begins += [[name] for name, section in sections.items() if first in _children(section)]
     close = difflib.get_close_matches(first, sections, n=1, cutoff=0.7)
-    for path in (*([*begin, first, *others] for begin in begins), [*close, *others]):
+    for path in filter(None, (*([*begin, first, *others] for begin in begins), [*close, *others])):
         with contextlib.suppress(UnknownParameterError):
-            described(params, ".".join(path), Path("params.yaml"))
+            list(_nodes(params, _path_of(params, path)))
             return f"; did you mean the parameter {'.'.join(path)!r}?"
     return f"; a parameter's path begins with {close[0]!r}" if close else ""
+
+
+def _path_of(params: Params, words: Sequence[str]) -> list[str]:
+    """Where a parameter is, from the whole on, by the words of its key."""
+    first, *others = words
+    if len(others) > 1 and others[-1] == "shown_as":  # beside the entry, in the file
+        return ["figures", "style", "labels", others[-2]]
+    # The active study is one of studies.
+    return ["studies", params.study.name, *others] if first == "study" else [first, *others]
 
 
 def described(params: Params, key: str, path: Path) -> list[str]:
@@ -73,11 +82,10 @@ def described(params: Params, key: str, path: Path) -> list[str]:
     UnknownParameterError
         If there is no such parameter.
     """
-    first, *others = key.split(".")
-    if len(others) > 1 and others[-1] == "shown_as":  # beside the entry, in the file
-        return described(params, f"figures.style.labels.{others[-2]}", path)
-    # The active study is one of studies.
-    parts = ["studies", params.study.name, *others] if first == "study" else [first, *others]
+    words = key.split(".")
+    parts = _path_of(params, words)
+    if words[-1] == "shown_as":
+        key = ".".join(parts)
     nodes = list(_nodes(params, parts))
     value = _effective(params, parts, nodes[-1])
     if parts[0] == "studies" and parts[2:3] == ["parameters"]:
